@@ -1,0 +1,115 @@
+"""What a check may do with a learner's program, wherever that program lives.
+
+Two implementations: ``grader.live`` (the functions in the learner's own kernel, for the instant answer) and
+``grader.workers`` (a confined process, for everything that counts). A check does not know which one it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in the submission: ``cell`` counts the notebook's cells from 1 (None in a ``.py``), ``line`` from 1."""
+
+    cell: int | None
+    line: int
+
+
+@dataclass
+class Trace:
+    """What the observer saw of one call. Evidence for honest learners, not proof: learner code shares its process."""
+
+    largest: int = 0  # elements of the largest tensor that an operator newly allocated (views do not count)
+    largest_shape: tuple[int, ...] = ()
+    largest_op: str = ""
+    flops: int = 0  # of matrix products, two per multiply-add
+    matmuls: list[tuple[int, int, int, int]] = field(default_factory=list)  # (batch, m, k, n), in order
+    operators: dict[str, int] = field(default_factory=dict)  # "aten.bmm" -> times called
+
+
+@dataclass
+class Outcome:
+    """What came back from one call."""
+
+    value: Any  # tensors, numbers, strings, None, and tuples/lists/dicts of them
+    changed: tuple[str, ...] = ()  # inputs whose bytes differ after the call: "0", "1", "q", ...
+    differentiable: tuple[bool, ...] = ()  # requires_grad of each tensor of ``value``, in order
+    seconds: float = 0.0
+    trace: Trace | None = None  # when asked with observe=True
+    peak_bytes: int | None = None  # growth of the resident set during the call, when asked with memory=True
+    held_bytes: int | None = None  # what the program already held before the call beyond an empty one (memory=True)
+
+
+class SubjectError(Exception):
+    """The call gave no value."""
+
+
+class Missing(SubjectError):
+    """The submission defines no such name (``name``), or what it defines has the wrong kind (``found``)."""
+
+    def __init__(self, name: str, found: str | None = None):
+        super().__init__(name)
+        self.name, self.found = name, found
+
+
+class Raised(SubjectError):
+    """Learner code raised. ``where`` is the deepest frame inside the submission."""
+
+    def __init__(self, kind: str, text: str, where: Where | None = None):
+        super().__init__(f"{kind}: {text}")
+        self.kind, self.text, self.where = kind, text, where
+
+
+class TimedOut(SubjectError):
+    """The call did not come back within ``seconds``."""
+
+    def __init__(self, seconds: float, where: Where | None = None):
+        super().__init__(f"no answer within {seconds:g} s")
+        self.seconds, self.where = seconds, where
+
+
+class Crashed(SubjectError):
+    """The process ended or answered nonsense. ``reason``: memory | cpu | exit | signal | garbage | too_large."""
+
+    def __init__(self, reason: str, detail: str = ""):
+        super().__init__(f"{reason} {detail}".strip())
+        self.reason, self.detail = reason, detail
+
+
+class Subject(Protocol):
+    """The learner's program. Every method may raise a :class:`SubjectError`.
+
+    Names are as in the contract (``softmax``, ``FlashAttentionV1``). Tensors passed in are copied (strides and
+    aliasing kept), so nothing that learner code does to them reaches the check.
+    """
+
+    def call(self, name: str, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome:
+        """``name(*args, **kwargs)``; for an ``autograd.Function``, ``name.apply(*args, **kwargs)``."""
+        ...
+
+    def construct(self, name: str, /, *args: Any, **kwargs: Any) -> int:
+        """Make an object (an ``nn.Module``) and return a handle for the calls below."""
+        ...
+
+    def state(self, handle: int) -> dict[str, Tensor]:
+        """Its ``state_dict()``."""
+        ...
+
+    def load_state(self, handle: int, state: Mapping[str, Tensor]) -> None: ...
+
+    def forward(self, handle: int, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome: ...
+
+    def backward(
+        self, name: str, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
+        *, memory: bool = False, observe: bool = False,
+    ) -> Outcome:
+        """Call ``name`` (as in :meth:`call`) with ``args[i]`` requiring grad for i in ``wrt``, then run
+        ``torch.autograd.grad`` of its tensor outputs against ``grads`` (None = that output gets no gradient).
+        ``value`` is ``(outputs, gradients)``; ``differentiable`` speaks of the outputs."""
+        ...

@@ -1,0 +1,45 @@
+"""One sentence in the two languages of the course, and the choice between them."""
+
+from __future__ import annotations
+
+import locale
+import os
+from typing import NamedTuple
+
+LANGUAGES = ("zh", "en")
+
+
+class Text(NamedTuple):
+    """A sentence in Chinese and in English. Every message that a learner sees is one of these."""
+
+    zh: str
+    en: str
+
+    def __str__(self) -> str:
+        return self.pick(language())
+
+    def pick(self, lang: str) -> str:
+        return self.zh if lang == "zh" else self.en
+
+    def to_json(self) -> dict[str, str]:
+        return {"zh": self.zh, "en": self.en}
+
+    def plus(self, other: Text, separator: str = " ") -> Text:
+        return Text(f"{self.zh}{separator}{other.zh}", f"{self.en}{separator}{other.en}")
+
+
+def say(zh: str, en: str, **values: object) -> Text:
+    """``say("形状是 {got}", "the shape is {got}", got=...)``: both sentences, filled from the same values."""
+    return Text(zh.format(**values), en.format(**values)) if values else Text(zh, en)
+
+
+def language() -> str:
+    """The learner's language: ``FLASHDOJO_LANG``, else the locale, else English."""
+    chosen = os.environ.get("FLASHDOJO_LANG", "").lower()
+    if chosen[:2] in LANGUAGES:
+        return chosen[:2]
+    for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(variable)
+        if value:
+            return "zh" if value.lower().startswith("zh") else "en"
+    return "zh" if (locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"
