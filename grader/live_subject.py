@@ -102,7 +102,7 @@ class LiveSubject:
         copies = _Copies()
         own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
         observer = Observer() if observe or memory else None
-        with self._learner_code(observer, copies.storages()):
+        with self._learner_code(observer):
             start = time.perf_counter()
             value = function(*own_args, **own_kwargs)
             seconds = time.perf_counter() - start
@@ -114,13 +114,15 @@ class LiveSubject:
             seconds=seconds,
         )
         if observer is not None and observe:
-            outcome.trace = Trace(**observer.trace())
+            seen = observer.record()
+            seen |= {"largest_shape": tuple(seen["largest_shape"]), "matmuls": [tuple(m) for m in seen["matmuls"]]}
+            outcome.trace = Trace(**seen)
         if observer is not None and memory:
             outcome.peak_bytes, outcome.held_bytes = observer.peak_bytes, 0
         return outcome
 
     @contextlib.contextmanager
-    def _learner_code(self, observer: Observer | None = None, known: Iterable[Any] = ()) -> Iterator[None]:
+    def _learner_code(self, observer: Observer | None = None) -> Iterator[None]:
         """Silent, guarded, timed; what learner code raises comes out as a :class:`SubjectError`."""
         guard = Guard(self.bans)
         silence = io.StringIO()
@@ -129,12 +131,8 @@ class LiveSubject:
                 contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence),
                 torch.random.fork_rng(devices=[]), torch.enable_grad(), _alarm(self.limit), guard,
             ):
-                if observer is None:
+                with observer or contextlib.nullcontext():
                     yield
-                else:
-                    observer.ignore(known)
-                    with observer:
-                        yield
         except _Expired as expired:
             raise TimedOut(self.limit, self._where(expired.__traceback__)) from None
         except Forbidden as refusal:
@@ -205,9 +203,6 @@ class _Copies:
         if isinstance(value, dict):
             return {key: self.copy(item) for key, item in value.items()}
         return value
-
-    def storages(self) -> list[Any]:
-        return [copied for _, copied in self._storages.values()]
 
     def changed(self, value: Any) -> bool:
         """Whether the copy of a tensor somewhere in ``value`` has other bytes than the original."""
