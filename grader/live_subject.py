@@ -102,6 +102,8 @@ class LiveSubject:
         copies = _Copies()
         own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
         observer = Observer() if observe or memory else None
+        if observer is not None:
+            observer.ignore(copies.storages())
         with self._learner_code(observer):
             start = time.perf_counter()
             value = function(*own_args, **own_kwargs)
@@ -114,9 +116,7 @@ class LiveSubject:
             seconds=seconds,
         )
         if observer is not None and observe:
-            seen = observer.record()
-            seen |= {"largest_shape": tuple(seen["largest_shape"]), "matmuls": [tuple(m) for m in seen["matmuls"]]}
-            outcome.trace = Trace(**seen)
+            outcome.trace = Trace(**observer.trace())
         if observer is not None and memory:
             outcome.peak_bytes, outcome.held_bytes = observer.peak_bytes, 0
         return outcome
@@ -129,10 +129,10 @@ class LiveSubject:
         try:
             with (
                 contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence),
-                torch.random.fork_rng(devices=[]), torch.enable_grad(), _alarm(self.limit), guard,
+                torch.random.fork_rng(devices=[]), torch.enable_grad(), _one_thread(),
+                _alarm(self.limit), guard, observer or contextlib.nullcontext(),
             ):
-                with observer or contextlib.nullcontext():
-                    yield
+                yield
         except _Expired as expired:
             raise TimedOut(self.limit, self._where(expired.__traceback__)) from None
         except Forbidden as refusal:
@@ -187,6 +187,17 @@ def _alarm(seconds: float) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, max(rest - (time.monotonic() - start), 1e-3), interval)
 
 
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Inputs are small: threads would wait for each other longer than they compute, most of all on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class _Copies:
     """Copies of nested arguments. Strides and offsets stay, and tensors that share a storage go on sharing one."""
 
@@ -203,6 +214,9 @@ class _Copies:
         if isinstance(value, dict):
             return {key: self.copy(item) for key, item in value.items()}
         return value
+
+    def storages(self) -> list[Any]:
+        return [copied for _, copied in self._storages.values()]
 
     def changed(self, value: Any) -> bool:
         """Whether the copy of a tensor somewhere in ``value`` has other bytes than the original."""

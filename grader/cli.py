@@ -1,0 +1,134 @@
+"""``flashdojo``: the command line. Parses, calls :mod:`grader.commands`, and turns every error into one line."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from grader.commands.base import BROKEN, USAGE, Stop, note
+from grader.text import LANGUAGES, Text, language, say
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Exit codes: 0 every check passed, 1 some failed, 2 usage or unreadable, 3 the grader failed."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without UTF-8 still gets the words
+    try:
+        code = _run(_choose_language(list(sys.argv[1:] if argv is None else argv)))
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `flashdojo ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("FLASHDOJO_DEBUG"):
+            raise
+        message, code = explain(error)
+        note(f"flashdojo: {message}")
+        if getattr(error, "errno", None) == errno.ENOSPC:
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest of the buffer cannot go out
+        return code
+
+
+def _run(arguments: list[str]) -> int:
+    from grader.commands.app import app
+
+    result = app(args=arguments or ["--help"], prog_name="flashdojo", standalone_mode=False)
+    return result if isinstance(result, int) else 0
+
+
+def _choose_language(arguments: list[str]) -> list[str]:
+    """``--lang`` is understood everywhere, before any text is made."""
+    rest: list[str] = []
+    chosen = None
+    stream = iter(arguments)
+    for argument in stream:
+        if argument == "--lang":
+            chosen = next(stream, "")
+        elif argument.startswith("--lang="):
+            chosen = argument.split("=", 1)[1]
+        elif argument == "--":
+            rest += [argument, *stream]
+        else:
+            rest.append(argument)
+    if chosen is not None:
+        if chosen not in LANGUAGES:
+            raise Stop(say("--lang 只能是 zh 或 en", "--lang takes zh or en"))
+        os.environ["FLASHDOJO_LANG"] = chosen
+    return rest
+
+
+def explain(error: Exception) -> tuple[Text, int]:
+    """The line a person reads about an error, and the exit code."""
+    if isinstance(error, Stop):
+        return error.message, error.code
+    if hasattr(error, "format_message"):
+        return _usage(error), USAGE
+    if isinstance(error, ModuleNotFoundError):
+        return say(
+            "缺少 Python 包 {name}。请改用 ./dojo 运行，它会补齐环境（或自行 pip install -e . -c constraints.txt）。",
+            "the Python package {name} is missing. Run ./dojo, which completes the set-up "
+            "(or pip install -e . -c constraints.txt here).",
+            name=error.name or "?",
+        ), BROKEN
+    if isinstance(error, OSError):
+        return _system(error)
+    message = getattr(error, "message", None)
+    if isinstance(message, Text):  # an unknown stage or exercise, an unreadable submission
+        return message, USAGE
+    return say(
+        "内部错误：{kind}: {text}（设 FLASHDOJO_DEBUG=1 可看到完整经过，请据此报告）",
+        "internal error: {kind}: {text} (FLASHDOJO_DEBUG=1 shows the whole story; please report it)",
+        kind=type(error).__name__, text=" ".join(str(error).split())[:300],
+    ), BROKEN  # fmt: skip
+
+
+def _system(error: OSError) -> tuple[Text, int]:
+    name = error.filename or "?"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return say("磁盘已满，无法写入。请腾出空间再试。", "the disk is full. Free some space and try again."), BROKEN
+    if isinstance(error, FileNotFoundError):
+        return say("路径不存在：{name}", "no such path: {name}", name=name), USAGE
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return say(
+            "没有权限：{name}。请换一个有权限的位置，或修改它的权限。",
+            "no permission: {name}. Choose another place, or change its permissions.", name=name,
+        ), USAGE  # fmt: skip
+    text = error.strerror or str(error)
+    return say("系统错误：{name}：{text}", "system error: {name}: {text}", name=name, text=text), BROKEN
+
+
+def _usage(error: Any) -> Text:
+    """The option parser's complaints, in the two languages."""
+    english = error.format_message().rstrip(".")
+    kind = type(error).__name__
+    hint = getattr(error, "param_hint", None)
+    if hint is None and getattr(error, "param", None) is not None:
+        hint = error.param.get_error_hint(getattr(error, "ctx", None))
+    if kind == "MissingParameter":
+        chinese = f"缺少参数 {hint}"
+    elif kind == "NoSuchOption":
+        chinese = f"没有选项 {error.option_name}"
+    elif english.startswith("No such command"):
+        chinese = f"没有这个命令：{english.split()[-1] if '(' not in english else english.split()[3]}"
+    elif hint:
+        chinese = f"{hint} 的值不对：{error.message}"
+    else:
+        chinese = f"用法不对：{english}"
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "flashdojo")
+    return say("{what}。用法：{command} --help", "{what_en}. See {command} --help",
+               what=chinese, what_en=english, command=command)  # fmt: skip
+
+
+if __name__ == "__main__":
+    language()
+    sys.exit(main())

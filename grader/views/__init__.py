@@ -1,0 +1,1 @@
+"""How a result looks: :mod:`content` says what is shown, :mod:`terminal` and :mod:`html` draw it."""

@@ -1,0 +1,159 @@
+"""What a view shows of one submission: the result document's numbers joined with the catalog's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from grader import catalog
+from grader.text import Text, say
+
+MARKS = {"passed": "✓", "failed": "✗", "error": "!", "timeout": "⧗", "blocked": "·", "not_measured": "○"}
+
+STATUS = {
+    "passed": say("通过", "passed"),
+    "failed": say("未通过", "failed"),
+    "error": say("出错", "error"),
+    "timeout": say("超时", "timed out"),
+    "blocked": say("等待前一项", "waits for another check"),
+    "not_measured": say("本机未测", "not measured here"),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One check as a learner reads it."""
+
+    id: str
+    status: str
+    title: Text
+    earned: float
+    points: float
+    message: Text
+    idea: tuple[Text, Text] | None = None  # the misconception's name, and what is wrong with it
+    facts: list[tuple[Text, str]] = field(default_factory=list)
+    where: Text | None = None
+    tiles: Mapping[str, Any] | None = None
+    tolerance: float | None = None
+
+    @property
+    def mark(self) -> str:
+        return MARKS.get(self.status, "?")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One exercise."""
+
+    id: str
+    title: Text
+    name: str
+    score: float
+    max_score: float
+    lines: list[Line]
+    hints: tuple[Text, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(line.status in ("passed", "not_measured") for line in self.lines)
+
+    @property
+    def problems(self) -> list[Line]:
+        """What to look at, the cause before what follows from it."""
+        order = {"failed": 0, "error": 0, "timeout": 0, "blocked": 1}
+        return sorted((line for line in self.lines if line.status in order), key=lambda line: order[line.status])
+
+
+def number(value: float) -> str:
+    """Points without noise: ``30``, ``12.5``."""
+    return f"{round(float(value), 2):g}"
+
+
+def blocks(submission: Mapping[str, Any], *, live: bool = False) -> list[Block]:
+    """The exercises of one element of ``submissions``. ``live``: cells are counted by execution, as In [n] shows."""
+    return [_block(exercise, live) for exercise in submission["exercises"]]
+
+
+def ideas(submission: Mapping[str, Any]) -> list[Text]:
+    """Names of the wrong ideas that were recognised, each once, in the order of the checks."""
+    found: dict[str, Text] = {}
+    for exercise in submission["exercises"]:
+        stage = catalog.load().stage(exercise["id"].split("-")[0])
+        for check in exercise["checks"]:
+            known = stage.misconceptions.get(check.get("misconception") or "")
+            if known is not None and check["status"] != "passed":
+                found.setdefault(check["misconception"], known.title)
+    return list(found.values())
+
+
+def _block(exercise: Mapping[str, Any], live: bool) -> Block:
+    known = catalog.load().exercise(exercise["id"])
+    stage = catalog.load().stage(known.stage_id)
+    lines = []
+    for check in exercise["checks"]:
+        misconception = stage.misconceptions.get(check.get("misconception") or "")
+        evidence = check.get("evidence") or {}
+        shown = check["status"] in ("failed", "error", "timeout")
+        lines.append(
+            Line(
+                id=check["id"],
+                status=check["status"],
+                title=stage.concepts.get(check["concept"], Text(check["concept"], check["concept"])),
+                earned=check["earned"],
+                points=check["points"],
+                message=Text(**check["message"]) if check.get("message") else Text("", ""),
+                idea=(misconception.title, misconception.explain) if misconception and shown else None,
+                facts=_facts(evidence) if shown else [],
+                where=_where(check.get("where"), live) if shown else None,
+                tiles=evidence.get("tile_errors") if shown else None,
+                tolerance=_float(evidence.get("tolerance")),
+            )
+        )
+    return Block(
+        known.id, known.title, known.name, exercise["score"], exercise["max_score"], lines, tuple(known.hints)
+    )
+
+
+def _facts(evidence: Mapping[str, Any]) -> list[tuple[Text, str]]:
+    facts: list[tuple[Text, str]] = []
+    if evidence.get("case"):
+        facts.append((say("输入", "inputs"), str(evidence["case"])))
+    if evidence.get("max_error") is not None:
+        value = _short(evidence["max_error"])
+        if evidence.get("tolerance") is not None:
+            value += f"  (≤ {_short(evidence['tolerance'])})"
+        facts.append((say("最大误差", "largest error"), value))
+    if evidence.get("index") is not None:
+        facts.append((say("位置", "at"), str(list(evidence["index"]))))
+    if evidence.get("expected") is not None:
+        facts.append((say("应为", "expected"), _short(evidence["expected"])))
+    if evidence.get("got") is not None:
+        facts.append((say("得到", "got"), _short(evidence["got"])))
+    if evidence.get("shape") is not None:
+        facts.append((say("形状", "shape"), _short(evidence["shape"])))
+    return facts
+
+
+def _where(where: Mapping[str, Any] | None, live: bool) -> Text | None:
+    if not where:
+        return None
+    if where.get("cell") is None:
+        return say("第 {line} 行", "line {line}", line=where["line"])
+    if live:
+        return say("In [{cell}] 第 {line} 行", "In [{cell}], line {line}", **where)
+    return say("第 {cell} 个单元格第 {line} 行", "cell {cell}, line {line}", **where)
+
+
+def _float(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = str(value)
+    return text if len(text) <= 120 else text[:117] + "..."
