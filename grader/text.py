@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import locale
 import os
+import re
+import sys
 from typing import NamedTuple
 
 LANGUAGES = ("zh", "en")
@@ -34,12 +36,25 @@ def say(zh: str, en: str, **values: object) -> Text:
 
 
 def language() -> str:
-    """The learner's language: ``FLASHDOJO_LANG``, else the locale, else English."""
+    """The learner's language: ``FLASHDOJO_LANG``, else that of the notebook running here, else the locale, else English."""
     chosen = os.environ.get("FLASHDOJO_LANG", "").lower()
     if chosen[:2] in LANGUAGES:
         return chosen[:2]
+    spoken = _notebook_language()
+    if spoken:
+        return spoken
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         value = os.environ.get(variable)
         if value:
             return "zh" if value.lower().startswith("zh") else "en"
     return "zh" if (locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"
+
+
+def _notebook_language() -> str | None:
+    """In a kernel: what the first line of the course's setup cell says (the newest one that was run)."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    for source in reversed(shell.user_ns.get("In", ()) if shell else ()):
+        found = re.match(r"# FlashDojo \w+ lang=(zh|en)\b", source)
+        if found:
+            return found[1]
+    return None

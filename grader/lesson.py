@@ -1,0 +1,123 @@
+"""The sources of a notebook: solutions (from which skeletons are made), lessons and given cells.
+
+A solution file holds header imports and one exercise's code. ``### BEGIN SOLUTION`` / ``### END SOLUTION`` enclose
+what a learner has to write; comment lines ``# zh: ...`` and ``# en: ...`` are kept for one language.
+
+``lesson.zh.md`` and ``lesson.en.md`` hold an introduction and, after ``<!-- exercise: ID -->``, one section per
+exercise. ``<!-- picture -->`` and ``<!-- given -->`` are where the stage's ``cells.py`` puts a cell of that role.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+PLACEHOLDER = {"zh": "在这里写代码", "en": "your code here"}
+ROLES = ("picture", "given", "given-check")  # of the cells in cells.py
+_LANGUAGE_LINE = re.compile(r"^(\s*)# (zh|en): ?(.*)$")
+_SECTION = re.compile(r"^<!-- exercise: (\S+) -->\n", re.M)
+_PLACE = re.compile(r"^<!-- (\S+) -->\n?", re.M)
+_CELL = re.compile(r"^# %% (\S+) (\S+)\n", re.M)
+
+
+class LessonError(ValueError):
+    """A source of the notebooks is wrong; the message tells its author where and what to change."""
+
+
+def in_language(source: str, lang: str) -> str:
+    """``source`` without the other language's comment lines and without the mark on those that stay."""
+    kept = []
+    for line in source.splitlines():
+        match = _LANGUAGE_LINE.match(line)
+        if match is None:
+            kept.append(line)
+        elif match[2] == lang:
+            kept.append(f"{match[1]}# {match[3]}".rstrip())
+    return "\n".join(kept).strip("\n") + "\n"
+
+
+def skeletonise(source: str, lang: str, exercise: str) -> str:
+    """The learner's starting point: each solution region becomes a comment and ``raise NotImplementedError(exercise)``."""
+    kept: list[str] = []
+    inside = False
+    for number, line in enumerate(source.splitlines(), 1):
+        mark = line.strip()
+        if mark == BEGIN and not inside:
+            indent = line[: -len(mark)]
+            kept += [f"{indent}# {PLACEHOLDER[lang]}", f'{indent}raise NotImplementedError("{exercise}")']
+            inside = True
+        elif mark == END and inside:
+            inside = False
+        elif mark in (BEGIN, END):
+            raise LessonError(f"{exercise}: line {number}: {mark} without its partner; regions do not nest")
+        elif not inside:
+            kept.append(line)
+    if inside:
+        raise LessonError(f"{exercise}: the last {BEGIN} has no {END}")
+    if not any("raise NotImplementedError" in line for line in kept):
+        raise LessonError(f"{exercise}: no {BEGIN} ... {END}, so the skeleton would be the solution")
+    return in_language("\n".join(kept), lang)
+
+
+def solved(source: str, lang: str) -> str:
+    """The worked solution as a learner would read it: no region marks, one language."""
+    return in_language("\n".join(line for line in source.splitlines() if line.strip() not in (BEGIN, END)), lang)
+
+
+def split_header(source: str) -> tuple[list[str], str]:
+    """The import statements at the top of a solution, and the rest."""
+    imports, first = [], 0
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            break
+        imports.append(ast.unparse(node))
+        first = node.end_lineno or 0
+    return imports, "\n".join(source.splitlines()[first:]).strip("\n") + "\n"
+
+
+def join_headers(imports: Iterable[str]) -> str:
+    """Import statements once each, the standard library first."""
+    own = {line for line in imports if line.split()[1].split(".")[0] not in sys.stdlib_module_names}
+    blocks = [sorted(set(imports) - own), sorted(own)]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of text (role ``lesson``) or the place of a given cell (role of the cell, no text)."""
+
+    role: str
+    text: str = ""
+
+
+def read_lesson(path: Path) -> tuple[str, dict[str, list[Piece]]]:
+    """The introduction, and the pieces of each exercise's section, of a ``lesson.LANG.md``."""
+    head, *rest = _SECTION.split(path.read_text(encoding="utf-8"))
+    sections: dict[str, list[Piece]] = {}
+    for exercise, text in zip(rest[::2], rest[1::2], strict=True):
+        if exercise in sections:
+            raise LessonError(f"{path.name}: two sections for {exercise}; join them")
+        texts = _PLACE.split(text)
+        pieces = [Piece("lesson", texts[0].strip())]
+        for role, more in zip(texts[1::2], texts[2::2], strict=True):
+            if role not in ROLES:
+                raise LessonError(f"{path.name}: {exercise}: <!-- {role} --> is none of {', '.join(ROLES)}")
+            pieces += [Piece(role), Piece("lesson", more.strip())]
+        sections[exercise] = [piece for piece in pieces if piece.role != "lesson" or piece.text]
+    return head.strip(), sections
+
+
+def read_cells(path: Path) -> dict[tuple[str, str], str]:
+    """(exercise, role) -> source of the given cells in a stage's ``cells.py``."""
+    parts = _CELL.split(path.read_text(encoding="utf-8"))
+    cells: dict[tuple[str, str], str] = {}
+    for exercise, role, source in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        if role not in ROLES or (exercise, role) in cells:
+            raise LessonError(f"{path.name}: cell '{exercise} {role}': roles are {', '.join(ROLES)}, one of each")
+        cells[exercise, role] = source.strip("\n") + "\n"
+    return cells
