@@ -108,19 +108,18 @@ def _system(error: OSError) -> tuple[Text, int]:
 
 def _usage(error: Any) -> Text:
     """The option parser's complaints, in the two languages."""
-    english = error.format_message().rstrip(".")
+    english = error.format_message().rstrip(".?")
     kind = type(error).__name__
-    hint = getattr(error, "param_hint", None)
-    if hint is None and getattr(error, "param", None) is not None:
-        hint = error.param.get_error_hint(getattr(error, "ctx", None))
+    param = getattr(error, "param", None)
+    hint = param and (param.opts[0] if param.opts[0].startswith("-") else param.metavar or param.name)
     if kind == "MissingParameter":
-        chinese = f"缺少参数 {hint}"
+        chinese, english = f"缺少参数 {hint}", f"{hint} is missing"
     elif kind == "NoSuchOption":
         chinese = f"没有选项 {error.option_name}"
     elif english.startswith("No such command"):
-        chinese = f"没有这个命令：{english.split()[-1] if '(' not in english else english.split()[3]}"
+        chinese = english.replace("No such command", "没有这个命令：").replace("Did you mean", "是不是")
     elif hint:
-        chinese = f"{hint} 的值不对：{error.message}"
+        chinese = f"{hint} 的值不对"
     else:
         chinese = f"用法不对：{english}"
     context = getattr(error, "ctx", None)

@@ -27,15 +27,15 @@ _MESSAGES: dict[str, Text] = {
     ),
     "softmax": say(
         "这道题不能调用现成的 softmax（{what}）：请用 exp、max、sum 自己写",
-        "ready-made softmax is not allowed in this exercise ({what}): write it with exp, max and sum",
+        "ready-made softmax is not allowed in FlashDojo here ({what}): write it with exp, max and sum",
     ),
     "autograd": say(
         "这道题不能借助自动求导（{what}）：请按公式自己写梯度",
-        "autograd is not allowed in this exercise ({what}): write the gradient by its formula",
+        "autograd is not allowed in FlashDojo here ({what}): write the gradient by its formula",
     ),
     "numpy": say(
         "这道题不能离开 torch 改用 numpy（{what}）",
-        "leaving torch for numpy is not allowed in this exercise ({what})",
+        "leaving torch for numpy is not allowed in FlashDojo here ({what})",
     ),
 }
 

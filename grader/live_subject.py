@@ -57,7 +57,8 @@ class LiveSubject:
     def forward(
         self, handle: int, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any
     ) -> Outcome:
-        return self._run(self._objects[handle], args, kwargs, observe, memory)
+        graph = not memory  # a graph would keep every tile: memory is that of inference
+        return self._run(self._objects[handle], args, kwargs, observe, memory, graph)
 
     def backward(
         self, name: str, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
@@ -97,14 +98,15 @@ class LiveSubject:
         return found.apply if isinstance(found, type) and issubclass(found, torch.autograd.Function) else found
 
     def _run(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], observe: bool, memory: bool
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], observe: bool, memory: bool,
+        graph: bool = True,
     ) -> Outcome:
         copies = _Copies()
         own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
         observer = Observer() if observe or memory else None
         if observer is not None:
             observer.ignore(copies.storages())
-        with self._learner_code(observer):
+        with self._learner_code(observer, graph):
             start = time.perf_counter()
             value = function(*own_args, **own_kwargs)
             seconds = time.perf_counter() - start
@@ -122,14 +124,14 @@ class LiveSubject:
         return outcome
 
     @contextlib.contextmanager
-    def _learner_code(self, observer: Observer | None = None) -> Iterator[None]:
+    def _learner_code(self, observer: Observer | None = None, graph: bool = True) -> Iterator[None]:
         """Silent, guarded, timed; what learner code raises comes out as a :class:`SubjectError`."""
         guard = Guard(self.bans)
         silence = io.StringIO()
         try:
             with (
                 contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence),
-                torch.random.fork_rng(devices=[]), torch.enable_grad(), _one_thread(),
+                torch.random.fork_rng(devices=[]), torch.set_grad_enabled(graph), one_thread(),
                 _alarm(self.limit), guard, observer or contextlib.nullcontext(),
             ):
                 yield
@@ -188,7 +190,7 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Inputs are small: threads would wait for each other longer than they compute, most of all on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -252,7 +254,8 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 def _plain(value: Any) -> Any:
     """The value as the wire would bring it: plain CPU tensors, numbers, strings, None and containers of them."""
     if isinstance(value, Tensor):
-        if type(value) is not Tensor or value.device.type != "cpu" or value.layout != torch.strided:
+        is_plain = type(value) in (Tensor, torch.nn.Parameter)
+        if not is_plain or value.device.type != "cpu" or value.layout != torch.strided:
             detail = f"{type(value).__name__} on {value.device.type}, {value.layout}"
             raise Crashed("garbage", f"a plain CPU torch.Tensor is wanted, got {detail}")
         return value.detach().clone()

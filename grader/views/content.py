@@ -118,7 +118,7 @@ def _block(exercise: Mapping[str, Any], live: bool) -> Block:
 def _facts(evidence: Mapping[str, Any]) -> list[tuple[Text, str]]:
     facts: list[tuple[Text, str]] = []
     if evidence.get("case"):
-        facts.append((say("输入", "inputs"), str(evidence["case"])))
+        facts.append((say("输入", "inputs"), evidence["case"]))
     if evidence.get("max_error") is not None:
         value = _short(evidence["max_error"])
         if evidence.get("tolerance") is not None:

@@ -147,8 +147,8 @@ def tile_picture(tiles: Mapping[str, Any], tolerance: float | None, lang: str) -
                 f'fill="{_colour(error, tolerance)}"><title>({i}, {j}): {escape(value)}</title></rect>'
             )
     heading = say("每块的误差", "error by tile")
-    across, down = say("列块", "tile column"), say("行块", "tile row")
-    sizes = f"{tiles.get('block_q', '?')}×{tiles.get('block_kv', '?')}"
+    across, down = say("批次与头", "batch and head"), say("行块", "tile of rows")
+    sizes = str(say("每块 {n} 行", "{n} rows each", n=tiles.get("block_q", "?")).pick(lang))
     return (
         f'<svg role="img" width="{max(width + 22, 120)}" height="{height + 34}" '
         f'aria-label="{_t(heading, lang)}"><text x="18" y="11">{_t(heading, lang)} ({escape(sizes)})</text>'

@@ -1,0 +1,142 @@
+"""The table of commands: names, options and help texts. What they do is in the modules beside this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.text import say
+
+
+def _help(zh: str, en: str) -> str:
+    return str(say(zh, en))
+
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=_help(
+        "FlashDojo：从手写 attention 到昇腾算子。任何命令都可加 --lang zh 或 --lang en。",
+        "FlashDojo: from a hand-written attention to an Ascend operator. Every command takes --lang zh or --lang en.",
+    ),
+)
+dev = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_help("作者工具", "For authors of the course"))
+app.add_typer(dev, name="dev")
+
+StageOption = Annotated[str | None, typer.Option("--stage", help=_help("阶段，如 s2", "the stage, such as s2"))]
+FolderOption = Annotated[
+    Path | None, typer.Option("--dir", help=_help("工作目录（默认 work/<阶段>）", "work folder (default work/<stage>)"))
+]
+JsonOption = Annotated[bool, typer.Option("--json", help=_help("在标准输出打印一个 JSON 文档", "print one JSON document"))]
+ExerciseArgument = Annotated[str, typer.Argument(metavar="EXERCISE", help=_help("如 s2-forward", "such as s2-forward"))]
+TargetArgument = Annotated[
+    Path, typer.Argument(metavar="TARGET", help=_help("笔记本（.ipynb）或 .py 文件", "a notebook (.ipynb) or a .py file"))
+]
+
+
+@app.command(help=_help("给自带的小班级评分，看看评分器怎么回答", "grade the small example class and show the answers"))
+def demo() -> int:
+    from grader.commands.demo import run
+
+    return run()
+
+
+@app.command("list", help=_help("阶段、练习、分值与我的进度", "stages, exercises, points and my progress"))
+def list_(folder: FolderOption = None, as_json: JsonOption = False) -> int:
+    from grader.commands.learn import list_exercises
+
+    return list_exercises(folder, as_json)
+
+
+@app.command(help=_help("把阶段笔记本复制到工作目录（绝不覆盖你的内容）", "copy a stage's notebook to a work folder; never overwrites"))
+def start(
+    stage: Annotated[str | None, typer.Argument(metavar="STAGE", help=_help("默认：第一个未完成的", "default: first open"))] = None,
+    folder: FolderOption = None,
+) -> int:
+    from grader.commands.learn import start
+
+    return start(stage, folder)
+
+
+@app.command(help=_help("对笔记本或 .py 运行公开检查", "run the public checks on a notebook or a .py file"))
+def check(target: TargetArgument, stage: StageOption = None) -> int:
+    from grader.commands.check import check
+
+    return check(target, stage)
+
+
+@app.command(help=_help("每次保存后重新检查", "check again at every save"))
+def watch(target: TargetArgument, stage: StageOption = None) -> int:
+    from grader.commands.check import watch
+
+    return watch(target, stage)
+
+
+@app.command(help=_help("给出下一级提示（共三级）", "show the next hint (three levels)"))
+def hint(exercise: ExerciseArgument, folder: FolderOption = None) -> int:
+    from grader.commands.learn import hint
+
+    return hint(exercise, folder)
+
+
+@app.command(help=_help("通过之后查看参考解答", "show the worked solution, once you passed"))
+def solution(
+    exercise: ExerciseArgument,
+    force: Annotated[bool, typer.Option("--force", help=_help("没通过也看", "even before passing"))] = False,
+    folder: FolderOption = None,
+) -> int:
+    from grader.commands.learn import solution
+
+    return solution(exercise, force, folder)
+
+
+@app.command(help=_help("把一道题恢复成骨架（先备份）", "put one exercise back to its skeleton (after a backup)"))
+def reset(target: TargetArgument, exercise: ExerciseArgument) -> int:
+    from grader.commands.reset import reset
+
+    return reset(target, exercise)
+
+
+@app.command(help=_help("正式评分（含隐藏检查）", "official grading, hidden checks included"))
+def grade(
+    targets: Annotated[list[Path], typer.Argument(metavar="PATH...", help=_help("文件或文件夹", "files or folders"))],
+    stage: StageOption = None,
+    student: Annotated[str | None, typer.Option("--student", help=_help("学号", "the student's id"))] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option("--secret-file", help=_help("出题密钥文件", "file with the key behind the inputs"))
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help=_help("并行数", "submissions at a time"))] = 1,
+    out: Annotated[Path | None, typer.Option("--out", help=_help("把结果文档写到该目录", "folder for the result document"))] = None,
+    as_json: JsonOption = False,
+) -> int:
+    from grader.commands.grade import grade
+
+    return grade(targets, stage, student, secret_file, jobs, out, as_json)
+
+
+@app.command(help=_help("这台机器能做什么，缺什么、怎么补", "what this machine can do, and the fix for what it cannot"))
+def doctor() -> int:
+    from grader.commands.doctor import run
+
+    return run()
+
+
+@dev.command("check", help=_help("仓库对自己的证明", "the proofs the repository keeps about itself"))
+def dev_check(
+    stage: StageOption = None,
+    only: Annotated[str | None, typer.Option("--only", help=_help("只做一类证明", "one kind of proof only"))] = None,
+) -> int:
+    from grader.commands.dev import check
+
+    return check(stage, only)
+
+
+@dev.command("build", help=_help("重新生成笔记本", "rebuild the notebooks"))
+def dev_build() -> int:
+    from grader.commands.dev import build
+
+    return build()
