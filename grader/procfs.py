@@ -1,0 +1,47 @@
+"""Memory and CPU time of another process, as the kernel tells it. Where there is no /proc, everything is None."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes. ``anonymous`` includes shared memory and what was swapped out: all that is not a page of a file."""
+
+    resident: int
+    peak: int
+    anonymous: int
+    files: int
+
+
+def memory(pid: int) -> Memory | None:
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            lines = dict(line.split(":", 1) for line in file if ":" in line)
+        kilobytes = {key: int(value.split()[0]) << 10 for key, value in lines.items() if value.endswith("kB\n")}
+        anonymous = kilobytes["RssAnon"] + kilobytes["RssShmem"] + kilobytes.get("VmSwap", 0)
+        return Memory(kilobytes["VmRSS"], kilobytes["VmHWM"], anonymous, kilobytes["RssFile"])
+    except (OSError, KeyError, ValueError, IndexError):
+        return None
+
+
+def reset_peak(pid: int) -> bool:
+    """Make the peak equal to what is resident now. False where that cannot be done."""
+    try:
+        with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+        return True
+    except OSError:
+        return False
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time so far; 0 when unknown."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0

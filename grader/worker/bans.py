@@ -1,0 +1,114 @@
+"""What learner code may not call, disabled underneath Python: library attention always, more by profile.
+
+Runs in the template, before learner code exists. The registrations are never taken back: their handles are leaked, so
+there is no Python object that could undo them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import re
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from .memory import keep_malloc_honest, warm_up
+
+ATTENTION = re.compile(r"attention|multi_?head|transformer|_sdp_", re.IGNORECASE)
+SOFTMAX = re.compile(r"soft_?max|logsumexp|logcumsumexp|cross_entropy", re.IGNORECASE)
+KEYS = ("CPU", "AutogradCPU", "Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
+
+
+def prepare() -> None:
+    """What holds for every worker: one thread, predictable memory, no library attention."""
+    torch.set_num_threads(1)
+    keep_malloc_honest()
+    import torch.fx.experimental.symbolic_shapes  # noqa: F401  (half a second, at the first torch.autograd.grad)
+
+    warm_up()  # torch reads /proc/cpuinfo and the like at first use, which a worker may not
+    disable_operators(ATTENTION, "library attention is not allowed in FlashDojo")
+    disable_attention_modules()
+    gc.collect()
+    gc.freeze()
+
+
+def apply(bans: Iterable[str]) -> None:
+    """The bans of one profile: any of ``softmax autograd numpy``."""
+    for ban in bans:
+        {"softmax": ban_softmax, "autograd": ban_autograd, "numpy": ban_numpy}[ban]()
+    gc.collect()
+    gc.freeze()
+
+
+def leak(thing: Any) -> None:
+    """Keep an object for ever without anything pointing to it."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def refusal(message: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(message)
+
+    return refuse
+
+
+def operators(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
+    """(namespace, name.overload) of every registered operator whose name matches."""
+    names = torch._C._dispatch_get_all_op_names()
+    return [tuple(name.split("::", 1)) for name in names if pattern.search(name)]  # type: ignore[misc]
+
+
+def disable_operators(pattern: re.Pattern[str], message: str) -> None:
+    for key in KEYS:
+        libraries: dict[str, Any] = {}
+        for namespace, name in operators(pattern):
+            if namespace not in libraries:
+                libraries[namespace] = torch._C._dispatch_library("IMPL", namespace, key, __file__, 0)
+                leak(libraries[namespace])
+            kernel = refusal(f"{message}: {namespace}.{name}")
+            libraries[namespace].impl(name, key, kernel)
+
+
+def disable_attention_modules() -> None:
+    """Attention that torch writes in Python: its functions get the code of a refusal, whoever holds them."""
+    import torch._higher_order_ops.flex_attention as higher
+    import torch.nn.attention.flex_attention as flex
+    from torch.nn.modules import activation, transformer
+
+    message = "library attention is not allowed in FlashDojo: {}"
+    for module in (flex, higher):
+        for name, value in list(vars(module).items()):
+            if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
+                replace_code(value, message.format(name))
+    classes = [activation.MultiheadAttention]
+    classes += [c for n, c in vars(transformer).items() if n.startswith("Transformer") and isinstance(c, type)]
+    for kind in classes:
+        for method in ("__init__", "forward"):
+            replace_code(kind.__dict__[method], message.format(kind.__name__))
+    replace_code(torch.nn.functional.multi_head_attention_forward, message.format("multi_head_attention_forward"))
+
+
+def replace_code(function: types.FunctionType, message: str) -> None:
+    """Turn a function into a refusal. New code must close over as many variables as the old."""
+    cells = len(function.__code__.co_freevars)
+    source = "def outer({}):\n def refuse(*args, **kwargs):\n  {}\n  raise RuntimeError({!r})\n return refuse".format(
+        ", ".join(f"c{i}" for i in range(cells)), ";".join(f"c{i}" for i in range(cells)) or "pass", message
+    )
+    scope: dict[str, Any] = {}
+    exec(source, scope)
+    function.__code__ = scope["outer"](*[None] * cells).__code__
+
+
+def ban_softmax() -> None:
+    disable_operators(SOFTMAX, "this exercise asks you to write softmax yourself")
+
+
+def ban_autograd() -> None:
+    raise NotImplementedError
+
+
+def ban_numpy() -> None:
+    raise NotImplementedError

@@ -1,0 +1,180 @@
+"""The walls around a worker, each used where the kernel has it. ``probe()`` says which those are.
+
+    isolated process   its own process, descriptors closed, environment emptied, no terminal   everywhere
+    limits             address space, CPU, file size, open files, no core dumps                everywhere
+    user               an unprivileged user of its own, no capabilities                        when started as root
+    landlock           the file system: Python and its packages to read, one folder to write   Linux 5.13 and later
+    seccomp            no network, no processes, no tracing, no signals to others              Linux with libseccomp
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+
+from . import identity, landlock, scratch, syscalls
+
+LAYERS = ("process", "limits", "user", "landlock", "seccomp")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/zoneinfo", "/usr/share/fonts",
+          "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts")  # fmt: skip
+PR_SET_PDEATHSIG = 1
+FIRST_USER, USERS = 61500, 3000  # in the range that systemd keeps for dynamic users
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the judge asks of one worker's walls. Sizes in bytes, ``cpu`` in seconds."""
+
+    address_space: int
+    cpu: int
+    file_size: int = 16 * MEGABYTE
+    open_files: int = 64
+
+
+def readable_paths() -> list[str]:
+    """Where Python, its packages and the libraries they load lie."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    repository = os.path.dirname(os.path.dirname(here))
+    paths = [sys.prefix, sys.exec_prefix, *sysconfig.get_paths().values(), *sys.path]
+    paths += [sysconfig.get_config_var("LIBDIR") or "", os.path.dirname(os.path.realpath(sys.executable))]
+    found = []
+    for path in paths:
+        path = os.path.realpath(path)
+        inside = path.startswith(repository + os.sep) and not path.startswith(os.path.realpath(sys.prefix))
+        around = (repository + os.sep).startswith(path.rstrip(os.sep) + os.sep)
+        if os.path.exists(path) and path not in found and not inside and not around:
+            found.append(path)
+    return found + list(SYSTEM)
+
+
+def layers() -> dict[str, tuple[bool, str]]:
+    """What this kernel and this user can have, before trying it."""
+    version = landlock.abi()
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    return {
+        "process": (True, "a process of its own, environment and descriptors cleaned"),
+        "limits": (True, "address space, CPU time, file size, open files"),
+        "user": (root, "a user of its own" if root else "the judge is not root, so the worker is the same user"),
+        "landlock": (version > 0, f"ABI {version}" if version else "the kernel has no Landlock"),
+        "seccomp": (syscalls.pyseccomp is not None, syscalls.MISSING or "filter by libseccomp"),
+    }
+
+
+class Walls:
+    """The layers that are in force for the workers of one template."""
+
+    def __init__(self, active: set[str]):
+        self.active = active
+        self.readable = readable_paths()
+        self._keep_reading = "landlock" in active and not identity.reachable([sys.prefix, sys.base_prefix, *self.readable[:2]])
+        self.user_possible = "user" in active and (self._keep_reading or identity.reachable([sys.prefix, sys.base_prefix]))
+
+    def user(self, number: int) -> int | None:
+        return FIRST_USER + number % USERS if self.user_possible else None
+
+    def raise_around_me(self, order: Order, folder: str, user: int | None, parent: int) -> None:
+        """Confine the calling process. Whatever fails raises, and the worker must not go on."""
+        rules = landlock.ruleset(self.readable, [folder], DEVICES) if "landlock" in self.active else None
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(
+            HOME=folder, TMPDIR=folder, MPLCONFIGDIR=folder, MPLBACKEND="Agg", PATH="/nonexistent", LANG="C.UTF-8"
+        )
+        limit(order, user is not None, "seccomp" in self.active)
+        if user is not None:
+            identity.become(user, self._keep_reading)
+        elif hasattr(os, "geteuid") and os.geteuid() == 0 and sys.platform == "linux":
+            identity.set_capabilities(0)
+        die_with_parent(parent)
+        if rules is not None:
+            landlock.restrict(rules)
+        if "seccomp" in self.active:
+            syscalls.apply()
+
+
+def limit(order: Order, own_user: bool, filtered: bool) -> None:
+    values = {
+        "CORE": 0, "CPU": order.cpu, "FSIZE": order.file_size, "NOFILE": order.open_files, "MEMLOCK": 0,
+    }  # fmt: skip
+    size = virtual_size()
+    if size:
+        values["AS"] = size + order.address_space
+    if own_user:
+        values["NPROC"] = 64
+    elif not filtered:
+        values["NPROC"] = 1  # nothing else stops processes here; threads of torch then fail too
+    for name, value in values.items():
+        kind = getattr(resource, "RLIMIT_" + name, None)
+        if kind is not None:
+            hard = resource.getrlimit(kind)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (value, value + 1 if name == "CPU" and value < hard else value))
+
+
+def virtual_size() -> int:
+    """Bytes of address space in use; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def die_with_parent(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)  # forgotten when the user changes: set it after that
+    if os.getppid() != parent:
+        os._exit(3)
+
+
+def probe() -> dict[str, tuple[bool, str]]:
+    """Each layer: is it in force on this machine, and what there is to say. Tries them in a process of its own."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "template.py")
+    try:
+        answer = subprocess.run([sys.executable, "-I", script, "probe"], capture_output=True, timeout=30, check=True)
+        return {name: (bool(ok), str(detail)) for name, (ok, detail) in json.loads(answer.stdout).items()}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return {name: (False, f"{type(error).__name__}: {error}") for name in LAYERS}
+
+
+def try_layers(parent: str) -> dict[str, tuple[bool, str]]:
+    """:func:`layers`, with each one tried in a child of this process."""
+    found = layers()
+    for name in ("user", "landlock", "seccomp"):
+        if found[name][0]:
+            problem = _in_child(name, parent)
+            if problem:
+                found[name] = (False, problem)
+    return found
+
+
+def _in_child(name: str, parent: str) -> str:
+    """Raise one wall in a child; "" when that works, else why not."""
+    reader, writer = os.pipe()
+    me = os.getpid()
+    folder = scratch.make(parent, "probe-" + name, None)
+    child = os.fork()
+    if child == 0:
+        problem = ""
+        try:
+            walls = Walls({name})
+            user = FIRST_USER if name == "user" else None
+            walls.raise_around_me(Order(1 << 40, 10), folder, user, me)
+        except BaseException as error:
+            problem = f"{type(error).__name__}: {error}"
+        os.write(writer, problem.encode()[:500])
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        problem = pipe.read().decode()
+    os.waitpid(child, 0)
+    scratch.remove(folder)
+    return problem

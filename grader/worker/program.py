@@ -1,0 +1,150 @@
+"""The learner's program inside the worker: its cells run here, and its names are looked up here."""
+
+from __future__ import annotations
+
+import __future__
+
+import ast
+import builtins
+import linecache
+import sys
+import traceback
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+TEXT_CAP = 500
+FUTURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
+COMPILE, EXEC = builtins.compile, builtins.exec
+
+
+class Missing(Exception):
+    """The program has no such name, or something else under it (``found``: its type)."""
+
+    def __init__(self, name: str, found: str | None = None):
+        super().__init__(name)
+        self.name, self.found = name, found
+
+
+class Program:
+    """Cells are ``(number or None, source, filename)``. A failing statement does not stop what comes after it."""
+
+    def __init__(self, cells: Sequence[tuple[int | None, str, str]]):
+        self.cells = list(cells)
+        self.numbers = {filename: number for number, _, filename in self.cells}
+        notebook = any(number is not None for number, _, _ in self.cells)
+        # A script's main guard is not for us; in a notebook the name is true.
+        self.module = types.ModuleType("__main__" if notebook else "submission")
+        self.module.__file__ = None if notebook else self.cells[0][2] if self.cells else None
+        self.errors: list[dict[str, Any]] = []
+        sys.modules["__main__"] = sys.modules[self.module.__name__] = self.module
+        add_stubs(self.module)
+        self._flags = 0
+
+    def run(self) -> None:
+        for number, source, filename in self.cells:
+            linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+            try:
+                tree = ast.parse(source, filename)
+                COMPILE(tree, filename, "exec", self._flags, True)
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                line = getattr(error, "lineno", None) or 1
+                self.errors.append(report(error, {"cell": number, "line": line}))
+                continue
+            for statement in tree.body:
+                self._run_statement(statement, filename)
+
+    def _run_statement(self, statement: ast.stmt, filename: str) -> None:
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+            for alias in statement.names:
+                self._flags |= FUTURES.get(alias.name, 0)
+            return
+        try:
+            code = COMPILE(ast.Module([statement], []), filename, "exec", self._flags, True)
+            EXEC(code, self.module.__dict__)
+        except OutOfTime:
+            raise
+        except BaseException as error:
+            self.errors.append(report(error, self.where(error)))
+
+    def where(self, error: BaseException) -> dict[str, Any] | None:
+        """The deepest frame of a traceback that lies in the program."""
+        place = None
+        try:
+            for frame, line in traceback.walk_tb(error.__traceback__):
+                filename = frame.f_code.co_filename
+                if filename in self.numbers:
+                    place = {"cell": self.numbers[filename], "line": line}
+        except BaseException:
+            return None
+        return place
+
+    def names(self) -> list[str]:
+        return sorted(
+            name for name in list(self.module.__dict__) if type(name) is str and not name.startswith("__")
+        )[:2000]
+
+    def lookup(self, name: str) -> Any:
+        try:
+            return self.module.__dict__[name]
+        except KeyError:
+            raise Missing(name) from None
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """What calling ``name`` means: the function itself, or ``apply`` of an ``autograd.Function``."""
+        found = self.lookup(name)
+        if isinstance(found, type):
+            if issubclass(found, torch.autograd.Function):
+                return found.apply
+            raise Missing(name, "class")
+        if not callable(found):
+            raise Missing(name, type(found).__name__)
+        return found
+
+    def constructor(self, name: str) -> Callable[..., Any]:
+        found = self.lookup(name)
+        if not isinstance(found, type):
+            raise Missing(name, type(found).__name__)
+        return found
+
+
+class OutOfTime(BaseException):
+    """Raised by the worker's alarm inside learner code, so that the answer can say where it was."""
+
+
+def report(error: BaseException, where: dict[str, Any] | None) -> dict[str, Any]:
+    """An exception as plain data. Its ``__str__`` is learner code too."""
+    try:
+        text = str(error)[:TEXT_CAP]
+    except OutOfTime:
+        raise
+    except BaseException:
+        text = ""
+    return {"kind": str(type(error).__name__)[:100], "text": text, "where": where}
+
+
+def add_stubs(module: types.ModuleType) -> None:
+    """What a notebook's kernel offers and a worker does not: names that exist and do nothing."""
+
+    def nothing(*args: Any, **kwargs: Any) -> None:
+        return None
+
+    class Shell:
+        user_ns = module.__dict__
+
+        def getoutput(self, *args: Any, **kwargs: Any) -> list[str]:
+            return []
+
+        def __getattr__(self, name: str) -> Callable[..., None]:
+            return nothing
+
+    shell = Shell()
+    module.__dict__.update(get_ipython=lambda: shell, display=nothing)
+    grader = types.ModuleType("grader")
+    grader.check = nothing  # type: ignore[attr-defined]
+    live = types.ModuleType("grader.live")
+    live.check = nothing  # type: ignore[attr-defined]
+    grader.live = live  # type: ignore[attr-defined]
+    sys.modules["grader"], sys.modules["grader.live"] = grader, live

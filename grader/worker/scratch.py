@@ -1,0 +1,65 @@
+"""The one folder a worker may write to: made before it starts, emptied after it ended, however it left it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+
+
+def make(parent: str, name: str, user: int | None) -> str:
+    path = os.path.join(parent, name)
+    os.mkdir(path, 0o700)
+    if user is not None:
+        os.chown(path, user, user)
+    return path
+
+
+def remove(path: str) -> None:
+    """Remove a folder without following links and without recursion: folders inside are moved up before they are emptied."""
+    try:
+        top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    fresh = (f".moved-{n}" for n in itertools.count())
+    try:
+        pending = _empty(top, top, fresh)
+        while pending:
+            name = pending.pop()
+            os.chmod(name, 0o700, dir_fd=top)
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+            try:
+                pending += _empty(inner, top, fresh)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(path)
+
+
+def _empty(folder: int, top: int, fresh: object) -> list[str]:
+    """Unlink the files of ``folder``; its folders come to lie in ``top``, under the names returned."""
+    moved = []
+    for name in os.listdir(folder):
+        if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+            new = next(fresh)  # type: ignore[call-overload]
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
+            moved.append(new)
+        else:
+            os.unlink(name, dir_fd=folder)
+    return moved
+
+
+def usage(path: str, most: int) -> int:
+    """Bytes in the folder, without looking into more than ``most`` entries; more than that counts as endless."""
+    total = 0
+    try:
+        with os.scandir(path) as entries:
+            for count, entry in enumerate(entries):
+                if count >= most:
+                    return 1 << 62
+                total += entry.stat(follow_symlinks=False).st_size + 512
+    except OSError:
+        return total
+    return total

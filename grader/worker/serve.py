@@ -1,0 +1,195 @@
+"""The worker's loop: one request, one answer, until the judge hangs up.
+
+Everything here shares the process with learner code, so nothing that it answers is believed without checking. What it
+cannot do is learn the expected values: they are never sent.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import wire
+from .memory import trim, warm_up
+from .observer import Observer
+from .program import Missing, OutOfTime, Program, report
+
+
+def digest(storage: torch.UntypedStorage) -> str:
+    return hashlib.blake2b(wire.as_buffer(storage), digest_size=16).hexdigest()
+
+
+class Worker:
+    """Answers ``load prepare call construct state load_state forward backward``."""
+
+    def __init__(self, connection: socket.socket):
+        self.connection = connection
+        self.program: Program | None = None
+        self.objects: list[Any] = []
+
+    def serve(self) -> None:
+        wire.send(self.connection.sendall, {"hello": True})
+        while True:
+            try:
+                frame = wire.receive(self._fill)
+            except EOFError:
+                return
+            self._answer(frame)
+
+    def _fill(self, buffer: memoryview) -> None:
+        while buffer:
+            size = self.connection.recv_into(buffer)
+            if size == 0:
+                raise EOFError
+            buffer = buffer[size:]
+
+    def _answer(self, frame: wire.Frame) -> None:
+        verb = str(frame.head["verb"])
+        head: dict[str, Any]
+        value: Any = None
+        try:
+            with alarm(frame.head.get("seconds")):
+                head, value = getattr(self, "do_" + verb)(frame)
+            wire.send(self.connection.sendall, head, value)
+            return
+        except wire.Unsendable as error:
+            head = {"unsendable": error.reason, "detail": error.detail[:300]}
+        except Missing as error:
+            head = {"missing": error.name, "found": error.found}
+        except OutOfTime as error:
+            head = {"timeout": True, "where": self.program.where(error) if self.program else None}
+        except BaseException as error:
+            head = {"raised": report(error, self.program.where(error) if self.program else None)}
+        wire.send(self.connection.sendall, head)
+
+    def do_load(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        self.program = Program([(number, source, filename) for number, source, filename in frame.head["cells"]])
+        self.program.run()
+        return {"ok": True, "errors": self.program.errors[:200], "names": self.program.names()}, None
+
+    def do_prepare(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        """Before the memory of a call is measured: page in torch's kernels, give back what is free."""
+        warm_up()
+        gc.collect()
+        trim()
+        return {"ok": True}, None
+
+    def do_call(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        args, kwargs = frame.body
+        return self._run(frame, self._program.function(frame.head["name"]), args, kwargs)
+
+    def do_construct(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        args, kwargs = frame.body
+        self.objects.append(self._program.constructor(frame.head["name"])(*args, **kwargs))
+        return {"ok": True, "handle": len(self.objects) - 1}, None
+
+    def do_state(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        state = self.objects[frame.head["handle"]].state_dict()
+        return {"ok": True}, {str(key): plain(value) for key, value in state.items()}
+
+    def do_load_state(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        self.objects[frame.head["handle"]].load_state_dict(frame.body)
+        return {"ok": True}, None
+
+    def do_forward(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        args, kwargs = frame.body
+        # A graph would keep every tile: memory is that of inference.
+        with torch.no_grad() if frame.head.get("measured") else nullcontext():
+            return self._run(frame, self.objects[frame.head["handle"]], args, kwargs)
+
+    def do_backward(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        args, grads = frame.body
+        wrt = frame.head["wrt"]
+        function = self._program.function(frame.head["name"])
+        outputs: list[Any] = []
+
+        def both() -> Any:
+            inputs = tuple(args[i].requires_grad_() for i in wrt)
+            outputs.append(function(*args))
+            pairs = [(t, g) for t, g in zip(tensors_in(outputs[0]), grads, strict=False) if g is not None]
+            found = torch.autograd.grad([t for t, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True)
+            return outputs[0], found
+
+        return self._run(frame, both, (), {}, outputs)
+
+    @property
+    def _program(self) -> Program:
+        if self.program is None:
+            raise RuntimeError("no program was loaded")
+        return self.program
+
+    def _run(
+        self, frame: wire.Frame, function: Any, args: Any, kwargs: Any, outputs: list[Any] | None = None
+    ) -> tuple[dict[str, Any], Any]:
+        observer = Observer() if frame.head.get("observe") else None
+        if observer is not None:
+            observer.ignore(frame.storages)
+        start = time.perf_counter()
+        with observer if observer is not None else nullcontext():
+            value = function(*args, **kwargs)
+        seconds = time.perf_counter() - start
+        shown = outputs[0] if outputs is not None else value
+        head = {
+            "ok": True,
+            "seconds": seconds,
+            "digests": [digest(storage) for storage in frame.storages],
+            "differentiable": [bool(t.requires_grad) for t in tensors_in(shown)],
+            "trace": observer.trace() if observer is not None else None,
+        }
+        return head, plain(value)
+
+
+def tensors_in(value: Any, depth: int = 0) -> list[Tensor]:
+    kind = type(value)
+    if issubclass(kind, Tensor):
+        return [value]
+    if depth > wire.DEPTH_CAP or not issubclass(kind, (list, tuple, dict)):
+        return []
+    return [t for item in (value.values() if issubclass(kind, dict) else value) for t in tensors_in(item, depth + 1)]
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value with every tensor compact, so that a view of a large buffer does not send the buffer."""
+    if depth > wire.DEPTH_CAP:
+        return value
+    if type(value) in (Tensor, torch.nn.Parameter):
+        if value.layout is not torch.strided or value.device.type != "cpu":
+            return value
+        if value.numel() * value.element_size() > wire.PAYLOAD_CAP:
+            return value
+        compact = value.is_contiguous() and value.untyped_storage().nbytes() == value.numel() * value.element_size()
+        return value.detach() if compact else value.detach().clone(memory_format=torch.contiguous_format)
+    if issubclass(type(value), tuple):
+        return tuple(plain(item, depth + 1) for item in value)
+    if issubclass(type(value), list):
+        return [plain(item, depth + 1) for item in value]
+    if issubclass(type(value), dict):
+        return {key: plain(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+@contextmanager
+def alarm(seconds: float | None) -> Iterator[None]:
+    """Raise :class:`OutOfTime` in learner code a little before the judge loses patience."""
+    if not seconds:
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise OutOfTime
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
