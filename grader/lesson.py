@@ -82,8 +82,9 @@ def split_header(source: str) -> tuple[list[str], str]:
 
 def join_headers(imports: Iterable[str]) -> str:
     """Import statements once each, the standard library first."""
-    own = {line for line in imports if line.split()[1].split(".")[0] not in sys.stdlib_module_names}
-    blocks = [sorted(set(imports) - own), sorted(own)]
+    lines = set(imports)
+    standard = {line for line in lines if line.split()[1].split(".")[0] in sys.stdlib_module_names}
+    blocks = [sorted(standard), sorted(lines - standard)]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
