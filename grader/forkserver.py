@@ -174,7 +174,11 @@ class Template:
         return answer
 
     def _last_words(self) -> str:
-        if self._process is None or self._process.stderr is None or self._process.poll() is None:
+        if self._process is None or self._process.stderr is None:
+            return ""
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
             return ""
         return ": " + self._process.stderr.read()[-2000:].decode(errors="replace")
 

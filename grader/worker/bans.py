@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+import torch.fx.experimental.symbolic_shapes  # noqa: F401  (else imported by the first torch.autograd.grad: 0.5 s)
 
 from .memory import keep_malloc_honest, warm_up
 
@@ -26,8 +27,6 @@ def prepare() -> None:
     """What holds for every worker: one thread, predictable memory, no library attention."""
     torch.set_num_threads(1)
     keep_malloc_honest()
-    import torch.fx.experimental.symbolic_shapes  # noqa: F401  (half a second, at the first torch.autograd.grad)
-
     warm_up()  # torch reads /proc/cpuinfo and the like at first use, which a worker may not
     disable_operators(ATTENTION, "library attention is not allowed in FlashDojo")
     disable_attention_modules()
