@@ -1,4 +1,4 @@
-"""What learner code may not call, disabled underneath Python: library attention always, more by profile.
+"""Library attention, disabled underneath Python for every worker; and the means by which ``profiles`` disables more.
 
 Runs in the template, before learner code exists. The registrations are never taken back: their handles are leaked, so
 there is no Python object that could undo them.
@@ -10,7 +10,7 @@ import ctypes
 import gc
 import re
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,7 +19,6 @@ import torch.fx.experimental.symbolic_shapes  # noqa: F401  (else imported by th
 from .memory import keep_malloc_honest, warm_up
 
 ATTENTION = re.compile(r"attention|multi_?head|transformer|_sdp_", re.IGNORECASE)
-SOFTMAX = re.compile(r"soft_?max|logsumexp|logcumsumexp|cross_entropy", re.IGNORECASE)
 KEYS = ("CPU", "AutogradCPU", "Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
 
 
@@ -30,14 +29,6 @@ def prepare() -> None:
     warm_up()  # torch reads /proc/cpuinfo and the like at first use, which a worker may not
     disable_operators(ATTENTION, "library attention is not allowed in FlashDojo")
     disable_attention_modules()
-    gc.collect()
-    gc.freeze()
-
-
-def apply(bans: Iterable[str]) -> None:
-    """The bans of one profile: any of ``softmax autograd numpy``."""
-    for ban in bans:
-        {"softmax": ban_softmax, "autograd": ban_autograd, "numpy": ban_numpy}[ban]()
     gc.collect()
     gc.freeze()
 
@@ -99,15 +90,3 @@ def replace_code(function: types.FunctionType, message: str) -> None:
     scope: dict[str, Any] = {}
     exec(source, scope)
     function.__code__ = scope["outer"](*[None] * cells).__code__
-
-
-def ban_softmax() -> None:
-    disable_operators(SOFTMAX, "this exercise asks you to write softmax yourself")
-
-
-def ban_autograd() -> None:
-    raise NotImplementedError
-
-
-def ban_numpy() -> None:
-    raise NotImplementedError

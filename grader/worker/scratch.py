@@ -6,6 +6,8 @@ import itertools
 import os
 import stat
 
+ENDLESS = 1 << 62
+
 
 def make(parent: str, name: str, user: int | None) -> str:
     path = os.path.join(parent, name)
@@ -52,14 +54,20 @@ def _empty(folder: int, top: int, fresh: object) -> list[str]:
 
 
 def usage(path: str, most: int) -> int:
-    """Bytes in the folder, without looking into more than ``most`` entries; more than that counts as endless."""
-    total = 0
-    try:
-        with os.scandir(path) as entries:
-            for count, entry in enumerate(entries):
-                if count >= most:
-                    return 1 << 62
-                total += entry.stat(follow_symlinks=False).st_size + 512
-    except OSError:
-        return total
+    """Bytes in the folder; more than ``most`` entries, or paths too long to follow, count as endless."""
+    total, count, folders = 0, 0, [path]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > most:
+                        return ENDLESS
+                    total += entry.stat(follow_symlinks=False).st_size
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return ENDLESS
     return total

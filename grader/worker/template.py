@@ -126,7 +126,7 @@ def become_template(descriptor: int, bans: list[str], template: Template, parent
     try:
         template.control = keep_only(descriptor)
         modules().confine.die_with_parent(parent)
-        modules().bans.apply(bans)
+        modules().profiles.apply(bans)
         template.control.sendall(b'{"ready": true}\n')
         template.serve()
         template.end()
@@ -162,7 +162,7 @@ def main(arguments: list[str]) -> None:
         return
     control, folder = socket.socket(fileno=int(arguments[0])), arguments[1]
     os.set_inheritable(control.fileno(), False)
-    from flashdojo_worker import bans, confine, scratch, serve  # noqa: F401
+    from flashdojo_worker import bans, confine, profiles, scratch, serve  # noqa: F401
 
     clean_path()
     layers = confine.try_layers(folder)

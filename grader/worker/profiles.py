@@ -1,0 +1,81 @@
+"""What single exercises forbid, disabled for the workers that run them: ``softmax``, ``autograd``, ``numpy``."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy
+import torch
+
+from .bans import disable_operators, leak, refusal
+
+SOFTMAX = re.compile(r"soft_?max|logsumexp|logcumsumexp|cross_entropy", re.IGNORECASE)
+NO_NUMPY = "this exercise stays in torch: numpy is not allowed here"
+LONGEST_LIST = 4096  # numbers that tolist() may give of a floating-point tensor
+
+
+def apply(bans: Iterable[str]) -> None:
+    """Disable what these bans say, in the template that the workers of a profile are forked from."""
+    for ban in bans:
+        {"softmax": ban_softmax, "autograd": ban_autograd, "numpy": ban_numpy}[ban]()
+    gc.collect()
+    gc.freeze()
+
+
+def ban_softmax() -> None:
+    """Every operator that is a softmax or a log-sum-exp, or contains one."""
+    disable_operators(SOFTMAX, "this exercise asks you to write softmax yourself")
+
+
+def ban_autograd() -> None:
+    """No operator records a graph any more; an ``autograd.Function`` with its own backward still works."""
+    library = torch._C._dispatch_library("IMPL", "aten", "Autograd", __file__, 0)
+    leak(library)
+    for name in torch._C._dispatch_get_all_op_names():
+        if name.startswith("aten::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"):
+            library.impl(name.removeprefix("aten::"), "Autograd", torch.library.fallthrough_kernel)
+
+
+def ban_numpy() -> None:
+    """No way from a tensor into an array, nor an array that shares memory with a tensor."""
+    refuse = refusal(NO_NUMPY)
+    lists = torch._C.TensorBase.tolist
+
+    def tolist(self: torch.Tensor) -> Any:
+        if self.is_floating_point() and self.numel() > LONGEST_LIST:
+            raise RuntimeError(NO_NUMPY)
+        return lists(self)
+
+    replace_in_type(torch._C.TensorBase, numpy=refuse, tolist=tolist)
+    replace_in_type(torch.Tensor, __array__=refuse, __dlpack__=refuse, __dlpack_c_exchange_api__=None)
+    for module, names in (
+        (torch._C, ("_to_dlpack", "_to_dlpack_versioned", "_from_dlpack")),
+        (torch, ("from_numpy", "frombuffer", "from_dlpack", "to_dlpack")),
+        (torch.utils.dlpack, ("to_dlpack", "from_dlpack")),
+    ):
+        for name in names:
+            if hasattr(module, name):
+                setattr(module, name, refuse)
+    for name in ("as_tensor", "asarray"):
+        setattr(torch, name, copying(getattr(torch, name)))
+
+
+def copying(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """``as_tensor`` and the like, which would share the memory of an array."""
+
+    def convert(data: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return function(data.copy() if isinstance(data, numpy.ndarray) else data, *args, **kwargs)
+
+    return convert
+
+
+def replace_in_type(kind: type, **attributes: Any) -> None:
+    """``setattr`` that also works on types written in C."""
+    members = gc.get_referents(kind.__dict__)[0]
+    for name, value in attributes.items():
+        members[name] = value
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
