@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def visible(seq_q: int, seq_kv: int, mask_mode: int = 0, win_left: int = -1, win_right: int = -1) -> Tensor:
-    """Which key each query sees, [S1, S2] bool. 0: all; 3: causal; 4: a window; both aligned bottom-right; -1 = no limit."""
+    """Which key each query sees, [S1, S2] bool. Causal (3) and window (4) are aligned bottom-right; -1 is no limit."""
     query, key = torch.arange(seq_q)[:, None], torch.arange(seq_kv)[None, :]
     position = query + seq_kv - seq_q  # the key that stands on the query's diagonal
     if mask_mode == 0:

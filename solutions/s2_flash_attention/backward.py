@@ -24,7 +24,7 @@ def flash_attention_backward(
     those of the forward call. With S = scale * Q K^T and P = exp(S - lse):
         dV = P^T dO    dP = dO V^T    dS = P * (dP - rowsum(dO * O))    dQ = scale * dS K    dK = scale * dS^T Q
     """
-    batch, heads_q, seq_q, head_dim = q.shape
+    heads_q, seq_q, head_dim = q.shape[1:]
     heads_kv, seq_kv = k.shape[1:3]
     group = heads_q // heads_kv
     # zh: 第 1 步：dq、dk、dv 的累加器用 float32（输入 float64 则 float64），大小是 O(N)，不是 O(N^2)。
