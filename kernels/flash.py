@@ -107,7 +107,7 @@ class FlashAttentionFunction(torch.autograd.Function):
         return attn_out, softmax_lse
 
     @staticmethod
-    def backward(ctx: Any, dout: Tensor, _dlse: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, dout: Tensor, _dlse: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, attn_out, softmax_lse = ctx.saved_tensors
         return *flash_attention_backward(q, k, v, dout, attn_out, softmax_lse, **ctx.options), *[None] * 6
 
@@ -145,4 +145,5 @@ def _fold(x: Tensor, heads_kv: int) -> Tensor:
 def _unfold(x: Tensor, like: torch.Size) -> Tensor:
     """[B * N2, S * group, D] -> [B, N1, S, D] with B, N1 and S as in like."""
     batch, heads, seq = like[:3]
-    return x.view(batch, -1, seq, heads * batch // x.shape[0], x.shape[-1]).transpose(2, 3).flatten(1, 2)
+    heads_kv = x.shape[0] // batch
+    return x.view(batch, heads_kv, seq, heads // heads_kv, x.shape[-1]).transpose(2, 3).flatten(1, 2)
