@@ -1,4 +1,4 @@
-"""One worker as the judge sees it: requests with a deadline, while its memory and its folder are watched from outside."""
+"""One worker as the judge sees it: requests with a deadline, its memory and its folder watched from outside."""
 
 from __future__ import annotations
 
@@ -67,9 +67,6 @@ class Channel:
             raise self._fail(Crashed("too_large", str(error))) from None
         except wire.Garbage as error:
             raise self._fail(Crashed("garbage", str(error))) from None
-        except (Crashed, TimedOut):
-            self.close()
-            raise
         except BaseException:
             self.close()
             raise

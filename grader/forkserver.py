@@ -75,7 +75,7 @@ class Template:
     def __enter__(self) -> Template:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
     def start(self) -> None:
@@ -97,7 +97,8 @@ class Template:
             self._end = weakref.finalize(self, _end, self._process, self._controls, folder)
             self.generation += 1
             self.baselines.clear()
-            self.layers = {k: (bool(ok), str(why)) for k, (ok, why) in self._answer(ours, START_SECONDS)["layers"].items()}
+            layers = self._answer(ours, START_SECONDS)["layers"]
+            self.layers = {name: (bool(ok), str(detail)) for name, (ok, detail) in layers.items()}
 
     def fork(self, bans: Iterable[str], order: Order) -> Child:
         """A fresh confined worker under these bans."""
@@ -154,7 +155,9 @@ class Template:
             self._controls[bans] = ours
         return self._controls[bans]
 
-    def _ask(self, control: socket.socket, request: dict[str, Any], attached: socket.socket | None = None) -> dict[str, Any]:
+    def _ask(
+        self, control: socket.socket, request: dict[str, Any], attached: socket.socket | None = None
+    ) -> dict[str, Any]:
         line = json.dumps(request).encode() + b"\n"
         control.settimeout(ANSWER_SECONDS)
         socket.send_fds(control, [line], [attached.fileno()] if attached is not None else [])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from grader import procfs
 
 
 @dataclass(frozen=True)
@@ -15,3 +17,23 @@ class Limits:
     submission: float = 60.0
     memory: int = 2 << 30
     scratch: int = 64 << 20
+
+
+@dataclass
+class Budget:
+    """CPU time of one submission, shared by its workers: those that ended are booked, those that live are looked at."""
+
+    seconds: float
+    spent: float = 0.0
+    living: set[int] = field(default_factory=set)  # process ids
+
+    @property
+    def left(self) -> float:
+        return self.seconds - self.spent - sum(procfs.cpu_seconds(pid) for pid in self.living)
+
+    def opened(self, pid: int) -> None:
+        self.living.add(pid)
+
+    def closed(self, pid: int, used: float) -> None:
+        self.living.discard(pid)
+        self.spent += used

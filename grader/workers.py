@@ -1,4 +1,4 @@
-"""A learner's program in a confined process of its own: the :class:`grader.subject.Subject` that grades are made with."""
+"""A learner's program in a confined process: the :class:`grader.subject.Subject` that grades are made with."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor
 from grader import procfs
 from grader.channel import Channel
 from grader.forkserver import Template, TemplateError
-from grader.limits import Limits
+from grader.limits import Budget, Limits
 from grader.subject import Crashed, Missing, Outcome, Raised, SubjectError, TimedOut, Trace, Where
 from grader.worker.wire import Frame, as_buffer, clean
 
-__all__ = ["Limits", "LoadError", "LoadReport", "Template", "TemplateError", "WorkerSubject"]
+__all__ = ["Budget", "Limits", "LoadError", "LoadReport", "Template", "TemplateError", "WorkerSubject"]
 
 FILE_GROWTH_CAP = 8 << 20  # bytes of library code that a call may page in without it being counted
 
@@ -40,8 +40,9 @@ class LoadReport:
 class WorkerSubject:
     """The program ``cells`` = ``(number or None, source, filename)`` under ``bans`` (softmax, autograd, numpy).
 
-    Loaded when it is first used. After a crash or a time-out the next use begins with a fresh worker; a program whose
-    loading timed out or crashed, or that has used up its CPU time, raises the same error from then on.
+    Subjects of one submission share a ``budget`` of CPU time. Loaded when it is first used. After a crash or a time-out
+    the next use begins with a fresh worker; a program whose loading timed out or crashed, or that has used up its CPU
+    time, raises the same error from then on.
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class WorkerSubject:
         cells: Sequence[tuple[int | None, str, str]],
         bans: Sequence[str] = (),
         limits: Limits | None = None,
+        budget: Budget | None = None,
     ):
         self.template, self.cells, self.bans = template, [tuple(cell) for cell in cells], tuple(sorted(set(bans)))
         self.limits = limits or Limits()
-        self.cpu_used = 0.0
+        self.budget = budget or Budget(self.limits.submission)
         self._report = LoadReport()
         self._dead: SubjectError | None = None
         self._channel: Channel | None = None
@@ -63,7 +65,7 @@ class WorkerSubject:
     def __enter__(self) -> WorkerSubject:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
     @property
@@ -75,7 +77,7 @@ class WorkerSubject:
         """Kill the worker and remove its files."""
         if self._channel is not None:
             self._channel.close()
-            self.cpu_used += self._channel.cpu
+            self.budget.closed(self._channel.pid, self._channel.cpu)
             self._channel = None
 
     def call(self, name: str, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome:
@@ -136,12 +138,14 @@ class WorkerSubject:
     def _worker(self) -> Channel:
         if self._dead is not None:
             raise self._dead
+        left = self.budget.left
+        if left <= 0:
+            self.close()
+            self._dead = Crashed("cpu", f"{self.budget.seconds:g} s")
+            raise self._dead
         if self._channel is None:
-            left = self.limits.submission - self.cpu_used
-            if left <= 0:
-                self._dead = Crashed("cpu", f"{self.limits.submission:g} s")
-                raise self._dead
             self._channel = Channel(self.template, self.bans, self.limits, left)
+            self.budget.opened(self._channel.pid)
             self._generation += 1
             try:
                 frame, _ = self._ask(self.limits.load, {"verb": "load", "cells": self.cells})
@@ -152,19 +156,21 @@ class WorkerSubject:
             self._report = _load_report(frame.head)
         return self._channel
 
-    def _ask(self, seconds: float, head: dict[str, Any], body: Any = None, before: Any = None) -> tuple[Frame, list[Any]]:
+    def _ask(
+        self, seconds: float, head: dict[str, Any], body: Any = None, before: Any = None
+    ) -> tuple[Frame, list[Any]]:
         channel = self._channel if head["verb"] == "load" or before is not None else self._worker()
         assert channel is not None
         try:
             frame, sent = channel.ask(seconds, head, body)
-            self._raise_what_happened(frame.head)
+            self._raise_what_happened(frame.head, seconds)
         except (TimedOut, Crashed):
             if channel.child is None:
                 self.close()
             raise
         return frame, sent
 
-    def _raise_what_happened(self, head: dict[str, Any]) -> None:
+    def _raise_what_happened(self, head: dict[str, Any], seconds: float) -> None:
         if head.get("ok") is True:
             return
         if "missing" in head:
@@ -177,7 +183,7 @@ class WorkerSubject:
             raise Crashed(head["unsendable"], clean(head.get("detail"), 300))
         self.close()
         if head.get("timeout") is True:
-            raise TimedOut(self.limits.call, _where(head.get("where")))
+            raise TimedOut(seconds, _where(head.get("where")))
         raise Crashed("garbage", "an answer that is none")
 
     def _object(self, handle: int) -> int:
@@ -235,7 +241,7 @@ def _storages(value: Any) -> list[int]:
         return [value.untyped_storage()._cdata]
     if isinstance(value, (list, tuple)):
         return [key for item in value for key in _storages(item)]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return [key for item in value.values() for key in _storages(item)]
     return []
 
@@ -246,16 +252,16 @@ def _load_report(head: dict[str, Any]) -> LoadReport:
 
 
 def _load_error(entry: dict[str, Any]) -> LoadError:
-    return LoadError(_where(entry.get("where")), clean(entry.get("kind"), 100) or "Exception", clean(entry.get("text"), 500))
+    kind, text = clean(entry.get("kind"), 100) or "Exception", clean(entry.get("text"), 500)
+    return LoadError(_where(entry.get("where")), kind, text)
 
 
 def _where(place: Any) -> Where | None:
     if not isinstance(place, dict):
         return None
     cell, line = place.get("cell"), place.get("line")
-    if type(line) is not int or not 1 <= line <= 10**7 or not (cell is None or type(cell) is int and 0 < cell < 10**6):
-        return None
-    return Where(cell, line)
+    cell = None if cell is None else _natural(cell) or None
+    return Where(cell, line) if type(line) is int and 1 <= line <= 10**7 else None
 
 
 def _trace(found: Any) -> Trace:

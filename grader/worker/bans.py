@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.fx.experimental.symbolic_shapes  # noqa: F401  (else imported by the first torch.autograd.grad: 0.5 s)
+import torch.fx.experimental.symbolic_shapes  # else the first torch.autograd.grad imports it: 0.5 s
 
 from .memory import keep_malloc_honest, warm_up
 
@@ -73,7 +73,7 @@ def disable_attention_modules() -> None:
         for name, value in list(vars(module).items()):
             if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
                 replace_code(value, message.format(name))
-    classes = [activation.MultiheadAttention]
+    classes: list[Any] = [activation.MultiheadAttention]
     classes += [c for n, c in vars(transformer).items() if n.startswith("Transformer") and isinstance(c, type)]
     for kind in classes:
         for method in ("__init__", "forward"):
@@ -81,7 +81,7 @@ def disable_attention_modules() -> None:
     replace_code(torch.nn.functional.multi_head_attention_forward, message.format("multi_head_attention_forward"))
 
 
-def replace_code(function: types.FunctionType, message: str) -> None:
+def replace_code(function: Any, message: str) -> None:
     """Turn a function into a refusal. New code must close over as many variables as the old."""
     cells = len(function.__code__.co_freevars)
     source = "def outer({}):\n def refuse(*args, **kwargs):\n  {}\n  raise RuntimeError({!r})\n return refuse".format(

@@ -1,10 +1,10 @@
 """The walls around a worker, each used where the kernel has it. ``probe()`` says which those are.
 
-    isolated process   its own process, descriptors closed, environment emptied, no terminal   everywhere
-    limits             address space, CPU, file size, open files, no core dumps                everywhere
-    user               an unprivileged user of its own, no capabilities                        when started as root
-    landlock           the file system: Python and its packages to read, one folder to write   Linux 5.13 and later
-    seccomp            no network, no processes, no tracing, no signals to others              Linux with libseccomp
+process    a process of its own: descriptors closed, environment emptied, no terminal   everywhere
+limits     address space, CPU, file size, open files, no core dumps                     everywhere
+user       an unprivileged user of its own, no capabilities                             when started as root
+landlock   files: Python and its packages to read, one folder to write; no TCP          Linux 5.13 and later
+seccomp    no network, no processes, no tracing, no signals to others                   Linux with libseccomp
 """
 
 from __future__ import annotations
@@ -74,11 +74,10 @@ class Walls:
     def __init__(self, active: set[str]):
         self.active = active
         self.readable = readable_paths()
-        self._keep_reading = "landlock" in active and not identity.reachable([sys.prefix, sys.base_prefix, *self.readable[:2]])
-        self.user_possible = "user" in active and (self._keep_reading or identity.reachable([sys.prefix, sys.base_prefix]))
+        self._keep_reading = "landlock" in active and not identity.reachable(self.readable)
 
     def user(self, number: int) -> int | None:
-        return FIRST_USER + number % USERS if self.user_possible else None
+        return FIRST_USER + number % USERS if "user" in self.active else None
 
     def raise_around_me(self, order: Order, folder: str, user: int | None, parent: int) -> None:
         """Confine the calling process. Whatever fails raises, and the worker must not go on."""
@@ -153,6 +152,8 @@ def try_layers(parent: str) -> dict[str, tuple[bool, str]]:
             problem = _in_child(name, parent)
             if problem:
                 found[name] = (False, problem)
+    if found["user"][0] and not found["landlock"][0] and not identity.reachable(readable_paths()):
+        found["user"] = (False, f"only root can read {sys.base_prefix}, and there is no Landlock")
     return found
 
 

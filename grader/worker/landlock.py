@@ -15,7 +15,8 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAK
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 READ = READ_FILE | READ_DIR | EXECUTE
-SCRATCH = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOVE_DIR  # no links, no pipes
+MAKE = MAKE_REG | MAKE_DIR  # not: links, pipes, sockets, devices
+SCRATCH = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | MAKE | REMOVE_FILE | REMOVE_DIR
 NET_TCP, SCOPE_ALL = 3, 3  # bind and connect; abstract unix sockets and signals
 PR_SET_NO_NEW_PRIVS = 38
 
@@ -39,7 +40,7 @@ def abi() -> int:
 
 
 def ruleset(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str] = ()) -> int:
-    """A file descriptor of a ruleset that allows reading, scratch folders, and some devices. Missing paths are skipped."""
+    """A descriptor of a ruleset that allows reading, scratch folders and some devices. Missing paths are skipped."""
     version = abi()
     handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)) - 1
     fields = struct.pack("QQQ", handled, NET_TCP if version >= 4 else 0, SCOPE_ALL if version >= 6 else 0)

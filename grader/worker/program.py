@@ -1,7 +1,6 @@
 """The learner's program inside the worker: its cells run here, and its names are looked up here."""
 
 from __future__ import annotations
-
 import __future__
 
 import ast

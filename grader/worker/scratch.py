@@ -18,7 +18,7 @@ def make(parent: str, name: str, user: int | None) -> str:
 
 
 def remove(path: str) -> None:
-    """Remove a folder without following links and without recursion: folders inside are moved up before they are emptied."""
+    """Remove a folder. Follows no links and does not recurse: folders inside are moved up, then emptied."""
     try:
         top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

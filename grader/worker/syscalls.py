@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from typing import Any
@@ -20,21 +21,27 @@ F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
 FIOSETOWN, SIOCSPGRP, TIOCSTI = 0x8901, 0x8902, 0x5412
 MADV_COLD, MADV_PAGEOUT = 20, 21
 
-DENIED = """
-socket socketpair connect bind listen accept accept4
-execve execveat fork vfork
-ptrace process_vm_readv process_vm_writev process_madvise kcmp pidfd_open pidfd_getfd pidfd_send_signal
-tkill rt_sigqueueinfo rt_tgsigqueueinfo
-mount umount2 pivot_root chroot unshare setns fsopen fsmount move_mount open_tree fspick mount_setattr
-bpf perf_event_open keyctl add_key request_key userfaultfd io_uring_setup io_uring_enter io_uring_register
-name_to_handle_at open_by_handle_at memfd_create memfd_secret fanotify_init
-shmget shmat shmctl msgget msgsnd msgctl semget semop semctl mq_open mq_unlink
-setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid capset
-setpriority ioprio_set sched_setscheduler sched_setparam sched_setattr sched_setaffinity migrate_pages move_pages
-init_module finit_module delete_module kexec_load reboot swapon swapoff acct quotactl syslog personality
-clock_settime settimeofday adjtimex clock_adjtime sethostname setdomainname
-mlock mlock2 mlockall
-""".split()
+DENIED = [
+    "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4",
+    "execve", "execveat", "fork", "vfork",
+    "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_open", "pidfd_getfd",
+    "pidfd_send_signal",
+    "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
+    "mount", "umount2", "pivot_root", "chroot", "unshare", "setns", "fsopen", "fsmount", "move_mount", "open_tree",
+    "fspick", "mount_setattr",
+    "bpf", "perf_event_open", "keyctl", "add_key", "request_key", "userfaultfd", "io_uring_setup", "io_uring_enter",
+    "io_uring_register",
+    "name_to_handle_at", "open_by_handle_at", "memfd_create", "memfd_secret", "fanotify_init",
+    "shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgctl", "semget", "semop", "semctl", "mq_open", "mq_unlink",
+    "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid",
+    "capset",
+    "setpriority", "ioprio_set", "sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity",
+    "migrate_pages", "move_pages",
+    "init_module", "finit_module", "delete_module", "kexec_load", "reboot", "swapon", "swapoff", "acct", "quotactl",
+    "syslog", "personality",
+    "clock_settime", "settimeofday", "adjtimex", "clock_adjtime", "sethostname", "setdomainname",
+    "mlock", "mlock2", "mlockall",
+]  # fmt: skip
 
 
 def apply() -> None:
@@ -44,10 +51,8 @@ def apply() -> None:
     rules = sc.SyscallFilter(sc.ALLOW)
 
     def deny(name: str, *conditions: Any) -> None:
-        try:
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this architecture or libseccomp
             rules.add_rule(refuse, name, *conditions)
-        except (OSError, ValueError, RuntimeError):
-            pass  # unknown to this architecture or this libseccomp
 
     for name in DENIED:
         deny(name)

@@ -1,13 +1,13 @@
 """The process that workers are forked from: torch is imported here once, confined workers start in milliseconds.
 
-Started by the judge as ``python -I template.py CONTROL_FD FOLDER``, with a clean environment. It stays on one thread and
-never runs a backward pass, else its children could not. It ends, and takes everything with it, when the judge hangs up.
+Started by the judge as ``python -I template.py CONTROL_FD FOLDER``, with a clean environment. It stays on one thread
+and never runs a backward pass, else its children could not. It ends, with all it started, when the judge hangs up.
 
 Requests on the control socket are one line of JSON, some with a descriptor attached; each gets one line back:
 
-    {"verb": "fork", "order": {...}} + socket      -> {"pid", "scratch"}         a confined worker serving the socket
-    {"verb": "profile", "bans": [...]} + socket    -> {"pid"}                    another template, with operators disabled
-    {"verb": "reap", "pid": n}                     -> {"status", "cpu"}          waits for a killed worker, empties its folder
+    {"verb": "fork", "order": {...}} + socket    -> {"pid", "scratch"}   a confined worker serving the socket
+    {"verb": "profile", "bans": [...]} + socket  -> {"pid"}              another template, with operators disabled
+    {"verb": "reap", "pid": n}                   -> {"status", "cpu"}    waits for a killed worker, removes its folder
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Template:
         template = os.getpid()
         child = os.fork()
         if child == 0:
-            self.children.clear()
-            become_template(descriptor, bans, Template(self.control, self.folder, self.walls, "-".join(bans) + "-"), template)
+            profile = Template(self.control, self.folder, self.walls, "-".join(bans) + "-")
+            become_template(descriptor, bans, profile, template)
         self.children[child] = None
         return {"pid": child}
 
@@ -155,7 +155,7 @@ def main(arguments: list[str]) -> None:
     if arguments == ["probe"]:
         import tempfile
 
-        from flashdojo_worker import confine  # type: ignore[import-not-found]
+        from flashdojo_worker import confine
 
         with tempfile.TemporaryDirectory(prefix="flashdojo-") as folder:
             print(json.dumps(confine.try_layers(folder)))

@@ -4,8 +4,8 @@
 
 The header is ``{"head": plain JSON, "body": tree, "tensors": [[storage, dtype, shape, stride, offset]], "storages":
 [bytes]}``. In the tree a scalar stands for itself, everything else is a tagged list: ``["l", [...]]`` list,
-``["t", [...]]`` tuple, ``["d", [[key, value], ...]]`` dict, ``["T", i]`` tensor i. Tensors that share a storage share it
-on the other side too, and strides and offsets are kept.
+``["t", [...]]`` tuple, ``["d", [[key, value], ...]]`` dict, ``["T", i]`` tensor i. Tensors that share a storage share
+it on the other side too, and strides and offsets are kept.
 
 The reader trusts nothing: sizes, counts, depth, dtype names and shapes are checked before they are used.
 """
@@ -208,7 +208,7 @@ def _build(entry: Any, storages: list[torch.UntypedStorage]) -> Tensor:
         _expect((last + 1) * size <= storages[index].nbytes(), "tensor outside its storage")
     else:
         stride, offset = [1] * len(shape), 0
-    return torch.empty(0, dtype=DTYPES[name]).set_(storages[index], offset, shape, stride)  # type: ignore[call-overload]
+    return torch.empty(0, dtype=DTYPES[name]).set_(storages[index], offset, shape, stride)
 
 
 class _Reader:
