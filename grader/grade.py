@@ -19,6 +19,7 @@ import torch
 
 from grader import catalog, judge, paths, results, submission
 from grader.inputs import Secret
+from grader.limits import Limits
 from grader.subject import Subject
 from grader.submission import Program, Unreadable
 from grader.text import Text, say
@@ -57,6 +58,7 @@ def grade_paths(
     only_public: bool = False,
     exercises: Collection[str] | None = None,
     course: catalog.Catalog | None = None,
+    limits: Limits | None = None,
 ) -> dict[str, Any]:
     """The result document for files and folders, in the order given (a folder's files sorted).
 
@@ -76,7 +78,7 @@ def grade_paths(
 
         def grade(entry: Entry) -> dict[str, Any]:
             nonlocal done
-            row = _grade_entry(entry, course, wanted, secret, template, only_public, chosen)
+            row = _grade_entry(entry, course, wanted, secret, template, only_public, chosen, limits)
             with lock:
                 done += 1
                 if on_progress:
@@ -157,6 +159,7 @@ def _grade_entry(
     template: Template,
     only_public: bool,
     exercises: Collection[str] | None,
+    limits: Limits | None,
 ) -> dict[str, Any]:
     start = time.perf_counter()
     program = None
@@ -170,7 +173,7 @@ def _grade_entry(
             graded_as,
             student=entry.student,
             secret=secret,
-            subject_factory=partial(subject, template, program),
+            subject_factory=partial(subject, template, program, limits=limits),
             only_public=only_public,
             exercises=exercises,
         )
@@ -201,14 +204,16 @@ def _grade_entry(
     )
 
 
-def subject(template: Template, program: Program, bans: frozenset[str]) -> Subject:
+def subject(
+    template: Template, program: Program, bans: frozenset[str], *, limits: Limits | None = None
+) -> Subject:
     """The program behind the wall. The template is started here, so that no program is charged for it."""
     template.start()
     cells = [
         (cell.number, cell.source, f"<cell {cell.number}>" if cell.number is not None else program.path.name)
         for cell in program.cells
     ]
-    return WorkerSubject(template, cells, sorted(bans))
+    return WorkerSubject(template, cells, sorted(bans), limits)
 
 
 def _own_stage(program: Program, course: catalog.Catalog) -> catalog.Stage:
