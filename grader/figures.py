@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 from matplotlib import font_manager
 
@@ -11,11 +13,23 @@ __all__ = ["INK", "MASKED", "PALETTE", "VISIBLE", "clean", "label", "plt"]
 
 CHINESE_FONTS = ("WenQuanYi Micro Hei", "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei",
                  "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "SimHei")  # fmt: skip
+CHINESE_FILES = ("wqy", "notosanscjk", "sourcehansans", "pingfang", "hiragino", "msyh", "simhei")
 PALETTE = ("#4472a8", "#e08a3c", "#5a9e6f", "#b0546a", "#7a6bab", "#8c8c8c")
 VISIBLE, MASKED, INK = "#4472a8", "#eceff3", "#333333"
 
-_installed = set(font_manager.get_font_names())
-_chinese = [name for name in CHINESE_FONTS if name in _installed]
+
+
+def _chinese_fonts() -> list[str]:
+    names = set(font_manager.get_font_names())
+    if not names.intersection(CHINESE_FONTS):  # matplotlib's cache may be older than the font
+        for path in font_manager.findSystemFonts():
+            if Path(path).name.lower().startswith(CHINESE_FILES):
+                font_manager.fontManager.addfont(path)
+        names = set(font_manager.get_font_names())
+    return [name for name in CHINESE_FONTS if name in names]
+
+
+_chinese = _chinese_fonts()
 plt.rcParams.update(
     {
         "font.family": ["DejaVu Sans", *_chinese],  # matplotlib looks glyph by glyph along this list

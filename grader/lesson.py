@@ -12,14 +12,18 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 PLACEHOLDER = {"zh": "在这里写代码", "en": "your code here"}
+COMMENT_COLUMNS = 92
+CLOSING = "，。；：、）」”！？"
 ROLES = ("picture", "given", "given-check")  # of the cells in cells.py
 _LANGUAGE_LINE = re.compile(r"^(\s*)# (zh|en): ?(.*)$")
+_STEP = re.compile(r"第 \d+ 步|Step \d+")
 _SECTION = re.compile(r"^<!-- exercise: (\S+) -->\n", re.M)
 _PLACE = re.compile(r"^<!-- (\S+) -->\n?", re.M)
 _CELL = re.compile(r"^# %% (\S+) (\S+)\n", re.M)
@@ -30,15 +34,44 @@ class LessonError(ValueError):
 
 
 def in_language(source: str, lang: str) -> str:
-    """``source`` without the other language's comment lines and without the mark on those that stay."""
-    kept = []
-    for line in source.splitlines():
+    """``source`` without the other language's comment lines. Adjacent lines that stay are one paragraph, wrapped anew;
+    a line that begins with a step's number starts its own."""
+    kept: list[str] = []
+    paragraph: list[str] = []
+    indent = ""
+    for line in [*source.splitlines(), ""]:
         match = _LANGUAGE_LINE.match(line)
+        ours = match is not None and match[2] == lang
+        if paragraph and not (ours and match[1] == indent and not _STEP.match(match[3])):
+            kept += _wrapped(indent, paragraph)
+            paragraph = []
         if match is None:
             kept.append(line)
-        elif match[2] == lang:
-            kept.append(f"{match[1]}# {match[3]}".rstrip())
+        elif ours:
+            indent = match[1]
+            paragraph.append(match[3].strip())
     return "\n".join(kept).strip("\n") + "\n"
+
+
+def _wrapped(indent: str, paragraph: list[str]) -> list[str]:
+    """A comment on lines of at most COMMENT_COLUMNS columns; Chinese characters are two wide and break anywhere."""
+    text = paragraph[0]
+    for more in paragraph[1:]:
+        text += more if _wide(text[-1]) or _wide(more[0]) else f" {more}"
+    hang = "  " if _STEP.match(text) else ""
+    lines, line, width = [], "", len(indent) + 2
+    for word in re.findall(r"\s*[!-~]+|\s*\S", text):
+        columns = sum(1 + _wide(char) for char in word)
+        if line and width + columns > COMMENT_COLUMNS and word.strip()[0] not in CLOSING:
+            lines.append(f"{indent}# {line}")
+            line, width = hang + word.lstrip(), len(indent) + 2 + len(hang) + columns
+        else:
+            line, width = line + word, width + columns
+    return [*lines, f"{indent}# {line}".rstrip()]
+
+
+def _wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in "WF"
 
 
 def skeletonise(source: str, lang: str, exercise: str) -> str:

@@ -30,6 +30,7 @@ from grader.text import LANGUAGES, Text, say
 
 VERSION = 1  # of the metadata above
 MAX_BYTES = 100_000
+FOLDED = "# zh: 图：选中这一格，按 Shift+Enter\n# en: a picture: select this cell and press Shift+Enter\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
@@ -66,6 +67,8 @@ def build(stage: Stage, lang: str) -> NotebookNode:
         for piece in pieces:
             lessons += piece.role == "lesson"
             text = piece.text if piece.role == "lesson" else given[exercise.id, piece.role]
+            if piece.role == "picture":
+                text = FOLDED + text
             cells.append(_cell(stage, exercise, piece.role, text, lang, lessons if piece.role == "lesson" else 1))
         cells.append(_cell(stage, exercise, "answer", skeleton(exercise, lang), lang))
         cells.append(_cell(stage, exercise, "check", f'check("{exercise.id}")\n', lang))
@@ -146,6 +149,8 @@ def _cell(stage: Stage, exercise: Exercise | None, role: str, source: str, lang:
     metadata: dict[str, object] = {"flashdojo": {"exercise": exercise.id if exercise else None, "role": role}}
     if role in ("setup", "answer", "check"):
         metadata["deletable"] = False
+    if role == "picture":
+        metadata["jupyter"] = {"source_hidden": True}  # the picture is the lesson, not how it is drawn
     if role == "lesson":
         return new_markdown_cell(source.strip("\n"), id=name, metadata=metadata)
     return new_code_cell(in_language(source, lang).rstrip("\n"), id=name, metadata=metadata)

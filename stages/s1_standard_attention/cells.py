@@ -16,7 +16,7 @@ left.semilogy(x, x.exp(), color=PALETTE[0])
 for name, dtype, color in (("float16", torch.float16, PALETTE[1]), ("float32", torch.float32, PALETTE[3])):
     biggest = torch.finfo(dtype).max
     left.axhline(biggest, color=color, linestyle="--", linewidth=1)
-    left.text(-4, biggest * 3, f"{name}: x > {torch.tensor(biggest, dtype=torch.float64).log():.1f} → inf", color=color)
+    left.text(22, biggest * 5, f"{name}: x > {torch.tensor(biggest, dtype=torch.float64).log():.1f} → inf", color=color)
 left.set(title="exp(x)", xlabel="x", ylim=(1e-3, 1e44))
 
 logits = torch.tensor([1000.0, 1001.0, 1002.0])
@@ -84,7 +84,8 @@ draw(axes[0], token, channel, "x: [N, D] = [4, 6]")
 for start, right, title in ((1, True, "view + transpose"), (3, False, label("只 view（错误）", "view only (wrong)"))):
     for head in range(H):
         tokens, channels = split(token.contiguous(), right)[head], split(channel.contiguous(), right)[head]
-        draw(axes[start + head], tokens, channels, title + f"\nhead {head}")
+        draw(axes[start + head], tokens, channels, f"head {head}")
+    axes[start].text(0, -1.1, title, fontsize=11)
 plt.show()
 
 # %% s1-module given-check

@@ -27,7 +27,7 @@ for ax, seen, title in (
         ax.text(column, height + 0.02, f"{height:.3f}", ha="center")
     ax.set_xticks(range(4), [f"s={s:g}, v={v:g}" for s, v in zip(scores, values, strict=True)])
     row_sum, acc = bars.sum(), (bars * values[:seen]).sum()
-    ax.set(title=f"{title}:  m = {row_max:g}   ℓ = {row_sum:.4f}   a = {acc:.4f}", ylim=(0, 1.2), xlim=(-0.5, 3.5))
+    ax.set(title=f"{title}\nm = {row_max:g}   ℓ = {row_sum:.4f}   a = {acc:.4f}", ylim=(0, 1.2), xlim=(-0.5, 3.5))
 axes[0].set_ylabel("exp(s - m)")
 plt.show()
 
@@ -94,7 +94,7 @@ plt.show()
 # %% s2-forward picture
 from grader.figures import INK, MASKED, PALETTE, clean, label, plt
 
-figure, ax = plt.subplots(figsize=(8, 4))
+figure, ax = plt.subplots(figsize=(8, 5))
 
 
 def matrix(x, y, width, height, name, steps_x=1, steps_y=1, dashed=False):
@@ -108,7 +108,7 @@ def matrix(x, y, width, height, name, steps_x=1, steps_y=1, dashed=False):
 
 def tile(x, y, width, height, text, color):
     ax.add_patch(plt.Rectangle((x, y), width, height, color=color))
-    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", color="white")
+    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", color="white", fontsize=9)
 
 
 matrix(0, 0, 1, 4, "Q  [S1, D]", steps_y=4)
@@ -123,7 +123,7 @@ tile(3.6, 6.2, 1, 1, "V_j", PALETTE[0])
 tile(7.2, 2, 1, 1, "m, ℓ, a", PALETTE[2])
 arrow = {"arrowstyle": "->", "color": INK, "lw": 1.5}
 ax.annotate("", (6.5, 2.5), (4.8, 2.5), arrowprops=arrow)
-ax.text(5.6, 2.62, label("j 在内层", "j inside"), ha="center", color=INK)
+ax.text(5.65, 3.1, label("j 在内层", "j inside"), ha="center", color=INK)
 ax.annotate("", (-0.25, 0.2), (-0.25, 2.9), arrowprops=arrow)
 ax.text(-0.35, 1.4, label("i 在外层", "i outside"), ha="right", color=INK)
 ax.set(xlim=(-1.8, 8.5), ylim=(-0.2, 7.7), aspect="equal")
