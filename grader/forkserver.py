@@ -68,6 +68,7 @@ class Template:
         self._lock = threading.RLock()
         self._controls: dict[tuple[str, ...], socket.socket] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder = ""
         self._end: weakref.finalize | None = None
         self.generation = 0
         self.baselines: dict[tuple[str, ...], int] = {}  # bytes an empty worker holds, by bans
@@ -84,7 +85,7 @@ class Template:
             if self._process is not None and self._process.poll() is None:
                 return
             self.close()
-            folder = tempfile.mkdtemp(prefix="flashdojo-")
+            self._folder = folder = tempfile.mkdtemp(prefix="flashdojo-")
             os.chmod(folder, 0o711)
             ours, theirs = socket.socketpair()
             with theirs:
@@ -99,6 +100,12 @@ class Template:
             self.baselines.clear()
             layers = self._answer(ours, START_SECONDS)["layers"]
             self.layers = {name: (bool(ok), str(detail)) for name, (ok, detail) in layers.items()}
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """The process and the folder of the running template: where to look for what outlived a worker."""
+        assert self._process is not None
+        return self._process.pid, self._folder
 
     def fork(self, bans: Iterable[str], order: Order) -> Child:
         """A fresh confined worker under these bans."""
