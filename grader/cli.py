@@ -87,8 +87,9 @@ def explain(error: Exception) -> tuple[Text, int]:
     return say(
         "内部错误：{kind}: {text}（设 FLASHDOJO_DEBUG=1 可看到完整经过，请据此报告）",
         "internal error: {kind}: {text} (FLASHDOJO_DEBUG=1 shows the whole story; please report it)",
-        kind=type(error).__name__, text=" ".join(str(error).split())[:300],
-    ), BROKEN  # fmt: skip
+        kind=type(error).__name__,
+        text=" ".join(str(error).split())[:300],
+    ), BROKEN
 
 
 def _system(error: OSError) -> tuple[Text, int]:
@@ -100,8 +101,9 @@ def _system(error: OSError) -> tuple[Text, int]:
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         return say(
             "没有权限：{name}。请换一个有权限的位置，或修改它的权限。",
-            "no permission: {name}. Choose another place, or change its permissions.", name=name,
-        ), USAGE  # fmt: skip
+            "no permission: {name}. Choose another place, or change its permissions.",
+            name=name,
+        ), USAGE
     text = error.strerror or str(error)
     return say("系统错误：{name}：{text}", "system error: {name}: {text}", name=name, text=text), BROKEN
 
@@ -124,8 +126,13 @@ def _usage(error: Any) -> Text:
         chinese = f"用法不对：{english}"
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", "flashdojo")
-    return say("{what}。用法：{command} --help", "{what_en}. See {command} --help",
-               what=chinese, what_en=english, command=command)  # fmt: skip
+    return say(
+        "{what}。用法：{command} --help",
+        "{what_en}. See {command} --help",
+        what=chinese,
+        what_en=english,
+        command=command,
+    )
 
 
 if __name__ == "__main__":

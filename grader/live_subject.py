@@ -61,8 +61,14 @@ class LiveSubject:
         return self._run(self._objects[handle], args, kwargs, observe, memory, graph)
 
     def backward(
-        self, name: str, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
-        *, memory: bool = False, observe: bool = False,
+        self,
+        name: str,
+        args: Sequence[Any],
+        grads: Sequence[Tensor | None],
+        wrt: Sequence[int],
+        *,
+        memory: bool = False,
+        observe: bool = False,
     ) -> Outcome:
         function = self._function(name)
         flags: list[tuple[bool, ...]] = []
@@ -98,7 +104,12 @@ class LiveSubject:
         return found.apply if isinstance(found, type) and issubclass(found, torch.autograd.Function) else found
 
     def _run(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], observe: bool, memory: bool,
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        observe: bool,
+        memory: bool,
         graph: bool = True,
     ) -> Outcome:
         copies = _Copies()
@@ -130,9 +141,14 @@ class LiveSubject:
         silence = io.StringIO()
         try:
             with (
-                contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence),
-                torch.random.fork_rng(devices=[]), torch.set_grad_enabled(graph), one_thread(),
-                _alarm(self.limit), guard, observer or contextlib.nullcontext(),
+                contextlib.redirect_stdout(silence),
+                contextlib.redirect_stderr(silence),
+                torch.random.fork_rng(devices=[]),
+                torch.set_grad_enabled(graph),
+                one_thread(),
+                _alarm(self.limit),
+                guard,
+                observer or contextlib.nullcontext(),
             ):
                 yield
         except _Expired as expired:

@@ -31,10 +31,13 @@ StageOption = Annotated[str | None, typer.Option("--stage", help=_help("阶段�
 FolderOption = Annotated[
     Path | None, typer.Option("--dir", help=_help("工作目录（默认 work/<阶段>）", "work folder (default work/<stage>)"))
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help=_help("在标准输出打印一个 JSON 文档", "print one JSON document"))]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help=_help("在标准输出打印一个 JSON 文档", "print one JSON document"))
+]
 ExerciseArgument = Annotated[str, typer.Argument(metavar="EXERCISE", help=_help("如 s2-forward", "such as s2-forward"))]
 TargetArgument = Annotated[
-    Path, typer.Argument(metavar="TARGET", help=_help("笔记本（.ipynb）或 .py 文件", "a notebook (.ipynb) or a .py file"))
+    Path,
+    typer.Argument(metavar="TARGET", help=_help("笔记本（.ipynb）或 .py 文件", "a notebook (.ipynb) or a .py file")),
 ]
 
 
@@ -52,9 +55,15 @@ def list_(folder: FolderOption = None, as_json: JsonOption = False) -> int:
     return list_exercises(folder, as_json)
 
 
-@app.command(help=_help("把阶段笔记本复制到工作目录（绝不覆盖你的内容）", "copy a stage's notebook to a work folder; never overwrites"))
+@app.command(
+    help=_help(
+        "把阶段笔记本复制到工作目录（绝不覆盖你的内容）", "copy a stage's notebook to a work folder; never overwrites"
+    )
+)
 def start(
-    stage: Annotated[str | None, typer.Argument(metavar="STAGE", help=_help("默认：第一个未完成的", "default: first open"))] = None,
+    stage: Annotated[
+        str | None, typer.Argument(metavar="STAGE", help=_help("默认：第一个未完成的", "default: first open"))
+    ] = None,
     folder: FolderOption = None,
 ) -> int:
     from grader.commands.learn import start
@@ -109,8 +118,13 @@ def grade(
     secret_file: Annotated[
         Path | None, typer.Option("--secret-file", help=_help("出题密钥文件", "file with the key behind the inputs"))
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help=_help("并行数", "submissions at a time"))] = 1,
-    out: Annotated[Path | None, typer.Option("--out", help=_help("把结果文档写到该目录", "folder for the result document"))] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help=_help("并行数（默认：核数）", "submissions at a time (default: the cores)")),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help=_help("把结果文档写到该目录", "folder for the result document"))
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     from grader.commands.grade import grade

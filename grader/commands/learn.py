@@ -35,10 +35,16 @@ def list_exercises(folder: Path | None, as_json: bool) -> int:
         mine = progress[stage.id]
         done = sum(mine.best(exercise.id) for exercise in stage.exercises)
         heading = say(
-            "{title}（第 {weeks} 周）  {done}/{all} 分", "{title} (week {weeks})  {done}/{all} points",
-            title="{title}", weeks=stage.weeks, done=number(done), all=number(stage.points),
-        )  # fmt: skip
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left", title=str(heading).format(title=stage.title))
+            "{title}（第 {weeks} 周）  {done}/{all} 分",
+            "{title} (week {weeks})  {done}/{all} points",
+            title="{title}",
+            weeks=stage.weeks,
+            done=number(done),
+            all=number(stage.points),
+        )
+        table = Table(
+            box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left", title=str(heading).format(title=stage.title)
+        )
         table.add_column("")
         table.add_column(str(say("练习", "exercise")), no_wrap=True)
         table.add_column(str(say("内容", "about")), overflow="fold")
@@ -48,23 +54,37 @@ def list_exercises(folder: Path | None, as_json: bool) -> int:
             points = f"{number(mine.best(exercise.id))}/{number(exercise.points)}"
             table.add_row(mark, exercise.id, str(exercise.title), points)
         out.print(table)
-    tell(say("从 ./dojo start 开始；./dojo hint EXERCISE 给提示。", "Begin with ./dojo start; ./dojo hint EXERCISE gives a hint."))
+    tell(
+        say(
+            "从 ./dojo start 开始；./dojo hint EXERCISE 给提示。",
+            "Begin with ./dojo start; ./dojo hint EXERCISE gives a hint.",
+        )
+    )
     return PASSED
 
 
 def _as_json(stage: Stage, progress: Progress) -> dict[str, Any]:
     rows = [
         {
-            "id": exercise.id, "name": exercise.name, "kind": exercise.kind, "points": exercise.points,
-            "title": exercise.title.to_json(), "summary": exercise.summary.to_json(),
-            "best": progress.best(exercise.id), "passed": progress.passed(exercise.id),
+            "id": exercise.id,
+            "name": exercise.name,
+            "kind": exercise.kind,
+            "points": exercise.points,
+            "title": exercise.title.to_json(),
+            "summary": exercise.summary.to_json(),
+            "best": progress.best(exercise.id),
+            "passed": progress.passed(exercise.id),
             "hints_shown": progress.hints(exercise.id),
         }
         for exercise in stage.exercises
-    ]  # fmt: skip
+    ]
     return {
-        "id": stage.id, "title": stage.title.to_json(), "weeks": stage.weeks, "points": stage.points, "exercises": rows,
-    }  # fmt: skip
+        "id": stage.id,
+        "title": stage.title.to_json(),
+        "weeks": stage.weeks,
+        "points": stage.points,
+        "exercises": rows,
+    }
 
 
 def start(stage_id: str | None, folder: Path | None) -> int:
@@ -72,10 +92,13 @@ def start(stage_id: str | None, folder: Path | None) -> int:
     stage = course.stage(stage_id) if stage_id else _first_open(course)
     source = paths.NOTEBOOKS / language() / f"{stage.folder}.ipynb"
     if not source.is_file():
-        stop(say(
-            "缺少 {file}。请运行 ./dojo dev build 重新生成笔记本。",
-            "{file} is missing. Run ./dojo dev build to rebuild the notebooks.", file=short(source),
-        ))  # fmt: skip
+        stop(
+            say(
+                "缺少 {file}。请运行 ./dojo dev build 重新生成笔记本。",
+                "{file} is missing. Run ./dojo dev build to rebuild the notebooks.",
+                file=short(source),
+            )
+        )
     target_folder = folder if folder is not None else Path.cwd() / "work" / stage.id
     target = target_folder / source.name
     if target.exists():
@@ -143,10 +166,13 @@ def hint(exercise_id: str, folder: Path | None) -> int:
         return PASSED
     for entry in exercise.reading:
         tell(f"  {entry.title}  {entry.url}")
-    tell(say(
-        "提示到此为止；通过后可用 ./dojo solution {id} 看解答。", "That was the last one; after passing, ./dojo solution {id}.",
-        id=exercise.id,
-    ))  # fmt: skip
+    tell(
+        say(
+            "提示到此为止；通过后可用 ./dojo solution {id} 看解答。",
+            "That was the last one; after passing, ./dojo solution {id}.",
+            id=exercise.id,
+        )
+    )
     return PASSED
 
 
@@ -154,11 +180,15 @@ def solution(exercise_id: str, force: bool, folder: Path | None) -> int:
     exercise = _course().exercise(exercise_id)
     progress = Progress(work_folder(exercise.stage_id, folder))
     if not force and not progress.passed(exercise.id):
-        stop(say(
-            "{id} 还没有通过（看的是 {folder}）。先用 ./dojo check 通过它，或加 --force 直接看。",
-            "{id} has not passed yet (looked in {folder}). Pass it with ./dojo check, or add --force.",
-            id=exercise.id, folder=short(progress.folder),
-        ), FAILED)  # fmt: skip
+        stop(
+            say(
+                "{id} 还没有通过（看的是 {folder}）。先用 ./dojo check 通过它，或加 --force 直接看。",
+                "{id} has not passed yet (looked in {folder}). Pass it with ./dojo check, or add --force.",
+                id=exercise.id,
+                folder=short(progress.folder),
+            ),
+            FAILED,
+        )
     show_code(exercise)
     return PASSED
 

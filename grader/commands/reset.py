@@ -21,15 +21,26 @@ def reset(target: Path, exercise_id: str) -> int:
     exercise = catalog.load(checks=False).exercise(exercise_id)
     program = submission.read(target)
     if program.stage not in (None, exercise.stage_id):
-        stop(say(
-            "{file} 是 {its} 的笔记本，里面没有 {id}。", "{file} is a notebook of {its}; {id} is not in it.",
-            file=short(target), its=program.stage, id=exercise.id,
-        ))  # fmt: skip
+        stop(
+            say(
+                "{file} 是 {its} 的笔记本，里面没有 {id}。",
+                "{file} is a notebook of {its}; {id} is not in it.",
+                file=short(target),
+                its=program.stage,
+                id=exercise.id,
+            )
+        )
     text = _in_notebook(target, exercise) if target.suffix.lower() == ".ipynb" else _in_python(target, exercise)
     backup = _back_up(target)
     _write(target, text)
-    tell(say("{id} 已恢复为骨架。原文件备份在 {backup}", "{id} is a skeleton again. The old file: {backup}",
-             id=exercise.id, backup=short(backup)))  # fmt: skip
+    tell(
+        say(
+            "{id} 已恢复为骨架。原文件备份在 {backup}",
+            "{id} is a skeleton again. The old file: {backup}",
+            id=exercise.id,
+            backup=short(backup),
+        )
+    )
     if target.suffix.lower() == ".ipynb":
         tell(say("若笔记本开着，请从磁盘重新载入。", "If the notebook is open, reload it from disk."))
     return PASSED
@@ -68,11 +79,15 @@ def _in_python(target: Path, exercise: Exercise) -> str:
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        stop(say(
-            "{file} 第 {line} 行有语法错误，找不到 {name} 的范围。请先改正它。",
-            "{file}, line {line}: a syntax error, so the extent of {name} cannot be found. Correct it first.",
-            file=short(target), line=error.lineno or 1, name=exercise.name,
-        ))  # fmt: skip
+        stop(
+            say(
+                "{file} 第 {line} 行有语法错误，找不到 {name} 的范围。请先改正它。",
+                "{file}, line {line}: a syntax error, so the extent of {name} cannot be found. Correct it first.",
+                file=short(target),
+                line=error.lineno or 1,
+                name=exercise.name,
+            )
+        )
     lines = text.splitlines()
     skeleton = notebooks.skeleton(exercise, language()).rstrip().splitlines()
     found = [

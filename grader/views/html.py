@@ -150,7 +150,7 @@ def tile_picture(tiles: Mapping[str, Any], tolerance: float | None, lang: str) -
     across, down = say("批次与头", "batch and head"), say("行块", "tile of rows")
     sizes = str(say("每块 {n} 行", "{n} rows each", n=tiles.get("block_q", "?")).pick(lang))
     return (
-        f'<svg role="img" width="{max(width + 22, 120)}" height="{height + 34}" '
+        f'<svg role="img" width="{max(width + 22, 190)}" height="{height + 34}" '
         f'aria-label="{_t(heading, lang)}"><text x="18" y="11">{_t(heading, lang)} ({escape(sizes)})</text>'
         f'{"".join(squares)}<text x="18" y="{height + 29}">→ {_t(across, lang)}</text>'
         f'<text x="11" y="16" transform="rotate(90 8 16)">→ {_t(down, lang)}</text></svg>'

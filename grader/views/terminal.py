@@ -16,9 +16,13 @@ from grader.text import Text, language, say
 from grader.views.content import STATUS, Block, Line, blocks, ideas, number
 
 COLOURS = {
-    "passed": "green", "failed": "red", "error": "red", "timeout": "red", "blocked": "bright_black",
+    "passed": "green",
+    "failed": "red",
+    "error": "red",
+    "timeout": "red",
+    "blocked": "bright_black",
     "not_measured": "bright_black",
-}  # fmt: skip
+}
 
 VERDICTS = {
     "unreadable": say("无法读取", "unreadable"),

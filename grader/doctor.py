@@ -1,0 +1,287 @@
+"""What this machine can do for the course, and the fix for each thing it cannot. Looks, changes nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from grader import paths
+from grader.text import Text, say
+
+NEEDED_SPACE = 1 << 30  # bytes: notebooks, scratch folders, the package cache of a repair
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``level``: ok, note (something is not there and need not be), problem, or fatal (the course cannot run)."""
+
+    level: str
+    subject: Text
+    found: Text
+    fix: Text | None = None
+
+
+def examine() -> list[Finding]:
+    """All findings. A probe that itself breaks is a problem of its own, never the end of the examination."""
+    found: list[Finding] = []
+    for probe in (_python, _torch, _npu, _cann, _layout, _clash, _jupyter, _fonts, _disk, _sandbox):
+        found += _guarded(probe)
+    return found
+
+
+def _guarded(probe: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    name = Text(*[probe.__name__.strip("_")] * 2)
+    try:
+        return list(probe())
+    except Exception as error:
+        return [Finding("problem", name, Text(*[f"{type(error).__name__}: {error}"] * 2))]
+
+
+def _python() -> Iterable[Finding]:
+    version = sys.version.split()[0]
+    found = Text(*[f"{version}  {sys.executable}"] * 2)
+    fix = say(
+        "需要 Python 3.11 或更新：用 FLASHDOJO_PYTHON 指定一个，删除 .venv 后再运行 ./dojo。",
+        "Python 3.11 or newer is needed: name one with FLASHDOJO_PYTHON, remove .venv and run ./dojo again.",
+    )
+    new_enough = sys.version_info >= (3, 11)
+    yield Finding("ok" if new_enough else "fatal", Text("Python", "Python"), found, None if new_enough else fix)
+
+
+def _torch() -> Iterable[Finding]:
+    name = Text("PyTorch", "PyTorch")
+    try:
+        import torch
+    except ImportError as error:
+        yield Finding(
+            "fatal",
+            name,
+            Text(*[str(error).splitlines()[0]] * 2),
+            say("再运行一次 ./dojo，它会补装缺少的包。", "Run ./dojo again; it installs what is missing."),
+        )
+        return
+    except RuntimeError as error:  # a backend such as torch_npu that cannot load takes torch down with it
+        yield Finding(
+            "fatal",
+            name,
+            Text(*[str(error).splitlines()[0]] * 2),
+            say(
+                "torch_npu 载入失败：先 source CANN 的 set_env.sh；没有 NPU 就卸载它：pip uninstall torch_npu。",
+                "torch_npu cannot load: source CANN's set_env.sh first, or, without an NPU, pip uninstall torch_npu.",
+            ),
+        )
+        return
+    yield Finding(
+        "ok",
+        name,
+        say(
+            "{version}，{threads} 线程",
+            "{version}, {threads} threads",
+            version=torch.__version__,
+            threads=torch.get_num_threads(),
+        ),
+    )
+
+
+def _npu() -> Iterable[Finding]:
+    name = Text("NPU", "NPU")
+    torch = sys.modules.get("torch")
+    npu = getattr(torch, "npu", None)
+    if npu is None:
+        installed = importlib.util.find_spec("torch_npu") is not None
+        yield Finding(
+            "note",
+            name,
+            say("装有 torch_npu，但没有启用", "torch_npu is installed but not active")
+            if installed
+            else say(
+                "没有。阶段 1、2 不需要，全部在 CPU 上运行", "none. Stages 1 and 2 need none: they run on the CPU"
+            ),
+        )
+        return
+    if getattr(sys.modules.get("torch_npu"), "__emulated__", False):
+        yield Finding("ok", name, say("模拟设备（CPU 上）", "emulated, on the CPU"))
+        return
+    if not npu.is_available():
+        yield Finding(
+            "problem",
+            name,
+            say("torch_npu 看不到设备", "torch_npu sees no device"),
+            say("用 npu-smi info 检查驱动与设备权限。", "Check driver and device permissions with npu-smi info."),
+        )
+        return
+    yield Finding(
+        "ok", name, say("{name}，{n} 个", "{name}, {n} of them", name=npu.get_device_name(0), n=npu.device_count())
+    )
+
+
+def _cann() -> Iterable[Finding]:
+    name = Text("CANN", "CANN")
+    places = [os.environ.get("ASCEND_HOME_PATH"), os.environ.get("ASCEND_TOOLKIT_HOME")]
+    places += ["/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/latest"]
+    home = next((Path(place) for place in places if place and Path(place).is_dir()), None)
+    if home is None:
+        yield Finding("note", name, say("没有安装（真实 NPU 才需要）", "not installed (only a real NPU needs it)"))
+        return
+    versions = (
+        re.search(r"(?im)^\W*(?:runtime_running_)?version\W+([0-9][\w.]*)", file.read_text("utf-8", "replace"))
+        for file in [*home.glob("version.cfg"), *home.glob("*/ascend_toolkit_install.info")]
+    )
+    version = next((match.group(1) for match in versions if match), "?")
+    yield Finding("ok", name, Text(*[f"{version}  {home}"] * 2))
+
+
+def _layout() -> Iterable[Finding]:
+    name = say("仓库", "repository")
+    missing = [part for part in ("stages", "solutions", "kernels", "notebooks") if not (paths.ROOT / part).is_dir()]
+    if not missing:
+        yield Finding("ok", name, Text(*[str(paths.ROOT)] * 2))
+        return
+    yield Finding(
+        "fatal",
+        name,
+        say(
+            "{root} 里缺少 {parts}：运行的是装进 site-packages 的副本",
+            "{root} has no {parts}: this is a copy in site-packages",
+            root=paths.ROOT,
+            parts=", ".join(missing),
+        ),
+        say("请在克隆的仓库里用 ./dojo 运行。", "Run ./dojo inside a clone of the repository."),
+    )
+
+
+def _clash() -> Iterable[Finding]:
+    name = say("包名 kernels", "package name kernels")
+    others = {d for d in metadata.packages_distributions().get("kernels", ()) if d.lower() != "flashdojo"}
+    spec = importlib.util.find_spec("kernels")
+    origin = Path(spec.origin).parent if spec and spec.origin else None
+    if origin is not None and origin != paths.ROOT / "kernels":
+        yield Finding(
+            "problem",
+            name,
+            say("import kernels 得到的是 {path}", "import kernels finds {path}", path=origin),
+            say(
+                "用 ./dojo 运行，或卸载同名的包：pip uninstall {names}。",
+                "Run ./dojo, or remove the other one: pip uninstall {names}.",
+                names=" ".join(sorted(others)) or "kernels",
+            ),
+        )
+    elif others:
+        yield Finding(
+            "note",
+            name,
+            say(
+                "还装有同名的发行包 {names}，这里用的是我们的",
+                "another distribution, {names}, has it too; ours comes first here",
+                names=", ".join(sorted(others)),
+            ),
+        )
+    else:
+        yield Finding("ok", name, say("没有冲突", "no clash"))
+
+
+def _jupyter() -> Iterable[Finding]:
+    name = Text("Jupyter", "Jupyter")
+    found = importlib.util.find_spec("jupyterlab") and importlib.util.find_spec("ipykernel")
+    if found:
+        yield Finding("ok", name, Text(*[f"jupyterlab {metadata.version('jupyterlab')}"] * 2))
+    else:
+        yield Finding(
+            "problem",
+            name,
+            say(
+                "没有 jupyterlab 或 ipykernel，打不开笔记本",
+                "no jupyterlab or no ipykernel: notebooks cannot be opened",
+            ),
+            say("再运行一次 ./dojo，它会补装。", "Run ./dojo again; it installs them."),
+        )
+
+
+def _fonts() -> Iterable[Finding]:
+    name = say("中文字体", "Chinese font")
+    if importlib.util.find_spec("matplotlib") is None:
+        yield Finding(
+            "problem",
+            name,
+            say("没有 matplotlib", "no matplotlib"),
+            say("再运行一次 ./dojo，它会补装。", "Run ./dojo again; it installs it."),
+        )
+        return
+    from matplotlib import font_manager
+
+    from grader.figures import CHINESE_FONTS
+
+    known = set(font_manager.get_font_names())
+    chinese = next((font for font in CHINESE_FONTS if font in known), None)
+    if chinese:
+        yield Finding("ok", name, Text(chinese, chinese))
+        return
+    yield Finding(
+        "note",
+        name,
+        say("没有：图中的文字用英文", "none: pictures are labelled in English"),
+        say(
+            "apt-get install fonts-wqy-microhei，然后删除 ~/.cache/matplotlib。",
+            "apt-get install fonts-wqy-microhei, then remove ~/.cache/matplotlib.",
+        ),
+    )
+
+
+def _disk() -> Iterable[Finding]:
+    import tempfile
+
+    name = say("磁盘", "disk")
+    for folder in dict.fromkeys((str(paths.ROOT), tempfile.gettempdir())):
+        free = shutil.disk_usage(folder).free
+        text = say(
+            "{folder} 剩余 {free:.1f} GB", "{free:.1f} GB free in {folder}", folder=folder, free=free / (1 << 30)
+        )
+        if free < NEEDED_SPACE:
+            yield Finding("problem", name, text, say("请腾出至少 1 GB。", "Free at least 1 GB."))
+        else:
+            yield Finding("ok", name, text)
+
+
+LAYERS = {
+    "process": (say("独立进程", "own process"), say("环境变量与描述符已清理", "environment and descriptors cleaned")),
+    "limits": (
+        say("资源上限", "limits"),
+        say("内存、CPU、文件大小、打开数", "memory, CPU time, file size, open files"),
+    ),
+    "user": (say("低权限用户", "unprivileged user"), say("每个进程一个用户", "each process has its own")),
+    "landlock": (say("Landlock", "Landlock"), say("只能读运行所需的文件", "reads nothing but what it needs to run")),
+    "seccomp": (say("seccomp", "seccomp"), say("没有网络、进程、信号", "no network, processes or signals")),
+}
+
+FIXES = {
+    "user": say("以 root 运行评分器即可启用。", "It is there when the grader runs as root."),
+    "landlock": say("需要 Linux 5.13 以上并启用 Landlock。", "It needs Linux 5.13 or newer with Landlock enabled."),
+    "seccomp": say("安装 libseccomp2，再运行 ./dojo。", "Install libseccomp2, then run ./dojo."),
+}
+
+
+def _sandbox() -> Iterable[Finding]:
+    from grader.worker.confine import probe
+
+    layers = probe()
+    for layer, (ok, detail) in layers.items():
+        name, works = LAYERS.get(layer, (Text(layer, layer), Text(detail, detail)))
+        subject = Text(f"沙箱：{name.zh}", f"sandbox: {name.en}")
+        if ok:
+            yield Finding("ok", subject, works)
+        else:
+            yield Finding("note", subject, say("没有启用：{why}", "not in force: {why}", why=detail), FIXES.get(layer))
+    if not any(layers.get(layer, (False, ""))[0] for layer in ("landlock", "seccomp")):
+        yield Finding(
+            "problem",
+            say("沙箱", "sandbox"),
+            say("这台机器没有隔离，只适合批改自己的代码", "no isolation on this machine: grade your own code only"),
+            say("给别人评分请用 Linux 5.13 以上。", "To grade other people's code, use Linux 5.13 or newer."),
+        )

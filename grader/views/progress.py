@@ -1,0 +1,28 @@
+"""A bar for whoever waits: on stderr, and only when that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from grader.text import Text
+from grader.views.terminal import console
+
+
+@contextmanager
+def progress_bar(title: Text) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
+    """Yields ``on_progress(done, total, submission)`` of :func:`grader.grade.grade_paths`."""
+    screen = console(sys.stderr)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task(str(title), total=None)
+
+        def on_progress(done: int, total: int, submission: dict[str, Any]) -> None:
+            name = submission["student"] or submission["path"]
+            bar.update(task, completed=done, total=total, description=f"{title}  {name[:24]}")
+
+        yield on_progress
