@@ -11,12 +11,13 @@ from grader.text import say
 
 __all__ = ["INK", "MASKED", "PALETTE", "VISIBLE", "clean", "label", "plt"]
 
-CHINESE_FONTS = ("WenQuanYi Micro Hei", "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei",
-                 "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "SimHei")  # fmt: skip
+CHINESE_FONTS = (
+    *("WenQuanYi Micro Hei", "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei"),
+    *("PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "SimHei"),
+)
 CHINESE_FILES = ("wqy", "notosanscjk", "sourcehansans", "pingfang", "hiragino", "msyh", "simhei")
 PALETTE = ("#4472a8", "#e08a3c", "#5a9e6f", "#b0546a", "#7a6bab", "#8c8c8c")
 VISIBLE, MASKED, INK = "#4472a8", "#eceff3", "#333333"
-
 
 
 def _chinese_fonts() -> list[str]:

@@ -41,13 +41,13 @@ def in_language(source: str, lang: str) -> str:
     indent = ""
     for line in [*source.splitlines(), ""]:
         match = _LANGUAGE_LINE.match(line)
-        ours = match is not None and match[2] == lang
-        if paragraph and not (ours and match[1] == indent and not _STEP.match(match[3])):
+        goes_on = match and match[2] == lang and match[1] == indent and not _STEP.match(match[3])
+        if paragraph and not goes_on:
             kept += _wrapped(indent, paragraph)
             paragraph = []
         if match is None:
             kept.append(line)
-        elif ours:
+        elif match[2] == lang:
             indent = match[1]
             paragraph.append(match[3].strip())
     return "\n".join(kept).strip("\n") + "\n"
@@ -75,7 +75,7 @@ def _wide(char: str) -> bool:
 
 
 def skeletonise(source: str, lang: str, exercise: str) -> str:
-    """The learner's starting point: each solution region becomes a comment and ``raise NotImplementedError(exercise)``."""
+    """The learner's starting point: for each solution region a comment and ``raise NotImplementedError(exercise)``."""
     kept: list[str] = []
     inside = False
     for number, line in enumerate(source.splitlines(), 1):

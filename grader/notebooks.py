@@ -84,7 +84,7 @@ def build(stage: Stage, lang: str) -> NotebookNode:
 
 def solve(notebook: NotebookNode, exercises: set[str] | None = None) -> NotebookNode:
     """A copy of a built notebook with the worked solutions (of ``exercises`` only, if given) in its answer cells."""
-    course = catalog.load(strict=False)
+    course = catalog.load(checks=False)
     result = nbformat.from_dict(notebook)
     lang = result.metadata.flashdojo.lang
     for cell in result.cells:
@@ -132,7 +132,7 @@ def _programs(notebook: NotebookNode) -> list[tuple[str, str]]:
 
 
 def _built(root: Path) -> dict[Path, str]:
-    stages = catalog.load(strict=False).stages
+    stages = catalog.load(checks=False).stages
     return {path_of(stage, lang, root): text_of(build(stage, lang)) for stage in stages for lang in LANGUAGES}
 
 

@@ -121,4 +121,5 @@ peak, bandwidth = 353.9e12, 1.6e12  # 910B2: float16 flop/s, byte/s
 for length in (1024, 4096, 16384):
     cost = attention_cost(1, 16, length, length, 128, 2)
     compute, move = cost["flops"] / peak * 1e3, cost["hbm_bytes"] / bandwidth * 1e3
-    print(f"S={length:6d}  {cost['flops'] / cost['hbm_bytes']:5.1f} flop/byte  cube {compute:6.3f} ms  HBM {move:6.3f} ms")
+    intensity = cost["flops"] / cost["hbm_bytes"]
+    print(f"S={length:6d}  {intensity:5.1f} flop/byte  cube {compute:6.3f} ms  HBM {move:6.3f} ms")

@@ -36,7 +36,8 @@ from grader.figures import PALETTE, clean, label, plt
 
 
 def node(ax, x, y, text, color):
-    ax.text(x, y, text, ha="center", va="center", color="white", bbox={"boxstyle": "round,pad=0.4", "fc": color, "ec": "none"})
+    box = {"boxstyle": "round,pad=0.4", "fc": color, "ec": "none"}
+    ax.text(x, y, text, ha="center", va="center", color="white", bbox=box)
 
 
 def arrow(ax, start, end):
@@ -56,8 +57,10 @@ for x, text in ((0.5, "ab"), (2.5, "cd")):
     node(tree, x, 1, text, PALETTE[1])
     arrow(tree, (x, 1), (1.5, 2))
 node(tree, 1.5, 2, "abcd", PALETTE[2])
-chain.set(title=label("一个核，依次合并", "one core, one after another"), xlim=(-0.6, 3.6), ylim=(-0.5, 1.6))
-tree.set(title=label("多个核各算一段，再两两合并", "several cores, merged in pairs"), xlim=(-0.6, 3.6), ylim=(-0.5, 2.5))
+chain.set_title(label("一个核，依次合并", "one core, one after another"))
+tree.set_title(label("多个核各算一段，再两两合并", "several cores, merged in pairs"))
+chain.set(xlim=(-0.6, 3.6), ylim=(-0.5, 1.6))
+tree.set(xlim=(-0.6, 3.6), ylim=(-0.5, 2.5))
 clean(chain, tree)
 plt.show()
 
@@ -140,10 +143,12 @@ for ax, N in zip(axes, (128, 600), strict=True):
         height, width = min(block_size, N - top), min(block_size, N - left)
         ax.add_patch(plt.Rectangle((left, top), width, height, fc=PALETTE[0], ec="white", lw=2))
         ax.text(left + width / 2, top + height / 2, count + 1, ha="center", va="center", color="white")
-    ax.set(title=f"N = {N}, block_size = 256", xlim=(0, 600), ylim=(600, 0), aspect="equal", xlabel="key", ylabel="query")
+    ax.set(title=f"N = {N}, block_size = 256", xlabel="key", ylabel="query")
+    ax.set(xlim=(0, 600), ylim=(600, 0), aspect="equal")
     ax.set_xticks(sorted({0, min(256, N), min(512, N), N}))
     ax.set_yticks(sorted({0, min(256, N), min(512, N), N}))
 plt.show()
+
 
 # %% s2-module given
 class StandardAttention(nn.Module):
@@ -181,8 +186,9 @@ from grader.figures import INK, PALETTE, clean, label, plt
 
 CUBE, VECTOR, INPUT = PALETTE[0], PALETTE[1], PALETTE[5]
 nodes = {
-    "Q, K": (0, 3, INPUT), "S = scale·QKᵀ": (2, 3, CUBE), "P = exp(S - lse)": (4.3, 3, VECTOR), "dV += Pᵀ·dO": (7, 3, CUBE),
-    "dO, V": (0, 2, INPUT), "dP = dO·Vᵀ": (2, 2, CUBE), "dS = P ⊙ (dP - D)": (4.3, 2, VECTOR), "dQ += dS·K": (7, 2, CUBE),
+    "Q, K": (0, 3, INPUT), "S = scale·QKᵀ": (2, 3, CUBE), "P = exp(S - lse)": (4.3, 3, VECTOR),
+    "dO, V": (0, 2, INPUT), "dP = dO·Vᵀ": (2, 2, CUBE), "dS = P ⊙ (dP - D)": (4.3, 2, VECTOR),
+    "dV += Pᵀ·dO": (7, 3, CUBE), "dQ += dS·K": (7, 2, CUBE),
     "dO, O": (0, 1, INPUT), "D = rowsum(dO ⊙ O)": (2, 1, VECTOR), "dK += dSᵀ·Q": (7, 1, CUBE),
 }  # fmt: skip
 edges = (
@@ -192,11 +198,13 @@ edges = (
     ("P = exp(S - lse)", "dS = P ⊙ (dP - D)"), ("dS = P ⊙ (dP - D)", "dK += dSᵀ·Q"),
 )  # fmt: skip
 figure, ax = plt.subplots(figsize=(10, 3))
-for start, end in edges:
-    (x0, y0, _), (x1, y1, _) = nodes[start], nodes[end]
-    ax.annotate("", (x1, y1), (x0, y0), arrowprops={"arrowstyle": "->", "color": INK, "shrinkA": 22, "shrinkB": 16})
+boxes = {}
 for text, (x, y, color) in nodes.items():
-    ax.text(x, y, text, ha="center", va="center", color="white", bbox={"boxstyle": "round,pad=0.4", "fc": color, "ec": "none"})
+    style = {"boxstyle": "round,pad=0.4", "fc": color, "ec": "none"}
+    boxes[text] = ax.text(x, y, text, ha="center", va="center", color="white", bbox=style).get_bbox_patch()
+for start, end in edges:
+    style = {"arrowstyle": "->", "color": INK, "patchA": boxes[start], "patchB": boxes[end], "shrinkA": 0, "shrinkB": 1}
+    ax.annotate("", nodes[end][:2], nodes[start][:2], arrowprops=style)
 for x, (text, color) in enumerate(((label("输入", "inputs"), INPUT), ("Cube", CUBE), ("Vector", VECTOR))):
     ax.text(1.5 * x, 0.2, f"■ {text}", color=color)
 ax.set(xlim=(-0.8, 8.2), ylim=(0, 3.5))
@@ -249,7 +257,8 @@ from grader.figures import PALETTE, label, plt
 D = 128
 length = 2 ** torch.arange(9, 16)
 figure, ax = plt.subplots(figsize=(7, 3))
-ax.loglog(length, 4 * D * length + 4 * length**2, "o-", color=PALETTE[3], label=label("标准 Attention", "standard attention"))
+standard = label("标准 Attention", "standard attention")
+ax.loglog(length, 4 * D * length + 4 * length**2, "o-", color=PALETTE[3], label=standard)
 for block_q, color in ((64, PALETTE[4]), (128, PALETTE[0]), (256, PALETTE[2])):
     passes = (length / block_q).ceil()
     ax.loglog(length, (1 + passes) * 2 * D * length, "o-", color=color, label=f"block_q = {block_q}")
@@ -260,4 +269,5 @@ plt.show()
 # %% s2-traffic given-check
 for block_q in (64, 128, 256):
     cost = flash_traffic(1, 16, 8192, 8192, 128, block_q, 128, 2)
-    print(f"block_q={block_q:4d}  {cost['hbm_bytes'] / 2**20:8.1f} MiB  {cost['flops'] / cost['hbm_bytes']:6.0f} flop/byte")
+    intensity = cost["flops"] / cost["hbm_bytes"]
+    print(f"block_q={block_q:4d}  {cost['hbm_bytes'] / 2**20:8.1f} MiB  {intensity:6.0f} flop/byte")
