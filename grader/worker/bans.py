@@ -52,14 +52,21 @@ def operators(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
 
 
 def disable_operators(pattern: re.Pattern[str], message: str) -> None:
-    for key in KEYS:
-        libraries: dict[str, Any] = {}
-        for namespace, name in operators(pattern):
-            if namespace not in libraries:
-                libraries[namespace] = torch._C._dispatch_library("IMPL", namespace, key, __file__, 0)
-                leak(libraries[namespace])
-            kernel = refusal(f"{message}: {namespace}.{name}")
-            libraries[namespace].impl(name, key, kernel)
+    """Refuse matching operators at every dispatch key where they have a kernel, and where calls on the CPU arrive."""
+    libraries: dict[tuple[str, str], Any] = {}
+    for namespace, name in operators(pattern):
+        for key in (key for key in torch._C.DispatchKey.__members__ if key in KEYS or has_kernel(namespace, name, key)):
+            if (namespace, key) not in libraries:
+                libraries[namespace, key] = torch._C._dispatch_library("IMPL", namespace, key, __file__, 0)
+                leak(libraries[namespace, key])
+            libraries[namespace, key].impl(name, key, refusal(f"{message}: {namespace}.{name}"))
+
+
+def has_kernel(namespace: str, name: str, key: str) -> bool:
+    try:
+        return torch._C._dispatch_has_kernel_for_dispatch_key(f"{namespace}::{name}", key)
+    except RuntimeError:
+        return False  # not a key of this build
 
 
 def disable_attention_modules() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import random
 import signal
 import socket
 import time
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -22,6 +24,13 @@ from . import wire
 from .memory import trim, warm_up
 from .observer import Observer
 from .program import Missing, OutOfTime, Program, report
+
+
+def start_alike() -> None:
+    """Every worker draws the same random numbers."""
+    random.seed(0)
+    numpy.random.seed(0)
+    torch.manual_seed(0)
 
 
 def digest(storage: torch.UntypedStorage) -> str:
@@ -37,6 +46,7 @@ class Worker:
         self.objects: list[Any] = []
 
     def serve(self) -> None:
+        start_alike()
         wire.send(self.connection.sendall, {"hello": True})
         while True:
             try:

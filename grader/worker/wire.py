@@ -71,7 +71,7 @@ def as_buffer(storage: torch.UntypedStorage) -> memoryview:
     """The bytes of a CPU storage, without numpy and without a copy. The caller keeps the storage alive."""
     size = storage.nbytes()
     if size == 0:
-        return memoryview(b"")
+        return memoryview(bytearray())
     return memoryview((ctypes.c_char * size).from_address(storage.data_ptr())).cast("B")
 
 
@@ -118,7 +118,8 @@ class Packer:
         raise Unsendable("garbage", kind.__qualname__ if kind.__module__ == "builtins" else describe(kind))
 
     def _key(self, key: Any) -> Any:
-        if type(key) not in (str, int) or len(str(key)) > 200:
+        sound = key.bit_length() <= INTEGER_BITS if type(key) is int else type(key) is str and len(key) <= 200
+        if not sound:
             raise Unsendable("garbage", f"a dict key of type {type(key).__qualname__}")
         return key
 
