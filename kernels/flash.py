@@ -18,45 +18,50 @@ from kernels.tiles import band, span, visible_tiles
 LOG2E = 1 / math.log(2)
 
 
+@torch.no_grad()
 def flash_attention_forward(
     q: Tensor, k: Tensor, v: Tensor, *,
     scale: float | None = None, mask_mode: int = 0, win_left: int = -1, win_right: int = -1,
     block_q: int = 128, block_kv: int = 128,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """q [B, N1, S1, D], k [B, N2, S2, D], v [B, N2, S2, Dv] -> attn_out [B, N1, S1, Dv], softmax_lse [B, N1, S1] float32.
+    """q [B, N1, S1, D], k [B, N2, S2, D], v [B, N2, S2, Dv] -> attn_out [B, N1, S1, Dv], softmax_lse [B, N1, S1] (float32).
 
     A row that sees no key gives 0 and +inf. Sums run in float32, or float64 for float64 input.
     """
-    (batch, heads_q, seq_q, dim), (heads_kv, seq_kv, dim_v) = q.shape, v.shape[1:]
-    group = heads_q // heads_kv
+    heads_kv, seq_q, seq_kv = k.shape[1], q.shape[2], k.shape[2]
+    group = q.shape[1] // heads_kv
     limits = band(seq_q, seq_kv, mask_mode, win_left, win_right)
-    scale = 1 / math.sqrt(dim) if scale is None else scale
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     queries, keys, values = _fold(q, heads_kv) * (scale * LOG2E), _fold(k, heads_kv), _fold(v, heads_kv)
-    out = queries.new_zeros(batch * heads_kv, seq_q * group, dim_v)
-    lse = queries.new_full((batch * heads_kv, seq_q * group, 1), math.inf)
+    out = queries.new_zeros(*queries.shape[:2], v.shape[-1])
+    lse = queries.new_full((*queries.shape[:2], 1), math.inf)
+    scratch = queries.new_empty(queries.shape[0] * min(block_q, seq_q) * group * min(block_kv, seq_kv))
 
     for i, tiles in groupby(visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode, win_left, win_right), _row):
         rows = span(i, block_q, seq_q)
         folded = slice(rows.start * group, rows.stop * group)
-        query, acc = queries[:, folded], out[:, folded]
+        query = queries[:, folded]
+        acc = torch.zeros_like(out[:, folded], memory_format=torch.contiguous_format)
         row_max = torch.full_like(lse[:, folded], torch.finfo(lse.dtype).min)  # finite: -inf - (-inf) would be nan
         row_sum = torch.zeros_like(row_max)
         for _, j in tiles:
             cols = span(j, block_kv, seq_kv)
-            scores = query @ keys[:, cols].mT
+            scores = _product(query, keys[:, cols], scratch)
             if limits.cuts(rows, cols):
-                scores.unflatten(1, (-1, group)).masked_fill_(limits.hidden(rows, cols, q.device)[:, None], -math.inf)
+                scores.unflatten(1, (-1, group)).add_(limits.bias(rows, cols, scores)[:, None])
             new_max = torch.maximum(row_max, scores.amax(dim=-1, keepdim=True))
             rescale = torch.exp2(row_max - new_max)
             p = scores.sub_(new_max).exp2_()
             row_sum.mul_(rescale).add_(p.sum(dim=-1, keepdim=True))
             acc.mul_(rescale).baddbmm_(p, values[:, cols])
             row_max = new_max
-        acc.div_(row_sum.clamp_min(torch.finfo(lse.dtype).tiny))  # a row that sees a key has row_sum >= 1
-        lse[:, folded] = torch.where(row_sum > 0, (row_max + row_sum.log2()) / LOG2E, math.inf)
+        seen = row_sum > 0
+        out[:, folded] = acc.div_(row_sum.masked_fill(~seen, 1.0))
+        lse[:, folded] = torch.where(seen, (row_max + row_sum.log2()) / LOG2E, math.inf)
     return _unfold(out, q.shape).to(q.dtype), _unfold(lse, q.shape).squeeze(-1).float()
 
 
+@torch.no_grad()
 def flash_attention_backward(
     q: Tensor, k: Tensor, v: Tensor, dout: Tensor, attn_out: Tensor, softmax_lse: Tensor, *,
     scale: float | None = None, mask_mode: int = 0, win_left: int = -1, win_right: int = -1,
@@ -74,20 +79,23 @@ def flash_attention_backward(
     queries, keys, values = _fold(q, heads_kv) * (scale * LOG2E), _fold(k, heads_kv), _fold(v, heads_kv)
     douts, lse = _fold(dout, heads_kv), _fold(softmax_lse[..., None], heads_kv).to(queries.dtype) * LOG2E
     d_term = (douts * _fold(attn_out, heads_kv)).sum(dim=-1, keepdim=True)
-    dq, dk, dv = torch.zeros_like(queries), torch.zeros_like(keys), torch.zeros_like(values)
+    dq, dk, dv = (x.new_zeros(x.shape) for x in (queries, keys, values))
+    scratch = queries.new_empty(2, queries.shape[0] * min(block_q, seq_q) * group * min(block_kv, seq_kv))
 
     for i, j in visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode, win_left, win_right):
         rows, cols = span(i, block_q, seq_q), span(j, block_kv, seq_kv)
         folded = slice(rows.start * group, rows.stop * group)
         query, key, dout_tile = queries[:, folded], keys[:, cols], douts[:, folded]
-        p = (query @ key.mT).sub_(lse[:, folded]).exp2_()
+        scores = _product(query, key, scratch[0])
         if limits.cuts(rows, cols):
-            p.unflatten(1, (-1, group)).masked_fill_(limits.hidden(rows, cols, q.device)[:, None], 0.0)
-        dv[:, cols].baddbmm_(p.mT, dout_tile)
-        ds = (dout_tile @ values[:, cols].mT).sub_(d_term[:, folded]).mul_(p)
-        dq[:, folded].baddbmm_(ds, key)
-        dk[:, cols].baddbmm_(ds.mT, query)
-    dq, dk = dq.mul_(scale), dk.div_(LOG2E)  # scale * log2(e) is in query already
+            scores.unflatten(1, (-1, group)).add_(limits.bias(rows, cols, scores)[:, None])
+        p = scores.sub_(lse[:, folded]).exp2_()
+        dv[:, cols] += torch.bmm(p.mT, dout_tile)
+        ds = _product(dout_tile, values[:, cols], scratch[1]).sub_(d_term[:, folded]).mul_(p)
+        dq[:, folded] += torch.bmm(ds, key)
+        dk[:, cols] += torch.bmm(ds.mT, query)
+    dq.mul_(scale)
+    dk.div_(LOG2E)  # query holds scale * log2(e) already
     return _unfold(dq, q.shape).to(q.dtype), dk.view(k.shape).to(k.dtype), dv.view(v.shape).to(v.dtype)
 
 
@@ -140,6 +148,12 @@ def _fold(x: Tensor, heads_kv: int) -> Tensor:
     """[B, N1, S, D] -> [B * N2, S * group, D]: the query heads that share a key/value head become rows of one matrix."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     return wide.unflatten(1, (heads_kv, -1)).transpose(2, 3).flatten(2, 3).flatten(0, 1)
+
+
+def _product(a: Tensor, b: Tensor, scratch: Tensor) -> Tensor:
+    """a [n, R, D] b^T [n, C, D] -> [n, R, C] in scratch: memory that is already there costs no page faults."""
+    out = scratch[: a.shape[0] * a.shape[1] * b.shape[1]].view(*a.shape[:2], b.shape[1])
+    return torch.bmm(a, b.mT, out=out)
 
 
 def _unfold(x: Tensor, like: torch.Size) -> Tensor:

@@ -5,6 +5,7 @@ Every mask of the course is a band along the diagonal: query i sees key j when l
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -25,11 +26,12 @@ class Band(NamedTuple):
         """Whether some query of rows does not see some key of cols."""
         return cols.start - (rows.stop - 1) < self.lowest or cols.stop - 1 - rows.start > self.highest
 
-    def hidden(self, rows: slice, cols: slice, device: torch.device | None = None) -> Tensor:
-        """[rows, cols] bool, true where the query does not see the key."""
-        query = torch.arange(rows.start, rows.stop, device=device)[:, None]
-        key = torch.arange(cols.start, cols.stop, device=device)
-        return (key < query + self.lowest) | (key > query + self.highest)
+    def bias(self, rows: slice, cols: slice, like: Tensor) -> Tensor:
+        """[rows, cols] in the dtype of like: 0 where the query sees the key and -inf where not, to be added to scores."""
+        query = torch.arange(rows.start, rows.stop, device=like.device)[:, None]
+        key = torch.arange(cols.start, cols.stop, device=like.device)
+        hidden = (key < query + self.lowest) | (key > query + self.highest)
+        return torch.zeros_like(hidden, dtype=like.dtype).masked_fill_(hidden, -math.inf)
 
 
 def band(seq_q: int, seq_kv: int, mask_mode: int = 0, win_left: int = -1, win_right: int = -1) -> Band:
