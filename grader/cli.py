@@ -68,6 +68,8 @@ def _choose_language(arguments: list[str]) -> list[str]:
 
 def explain(error: Exception) -> tuple[Text, int]:
     """The line a person reads about an error, and the exit code."""
+    from grader.catalog import CatalogError
+
     if isinstance(error, Stop):
         return error.message, error.code
     if hasattr(error, "format_message"):
@@ -81,6 +83,13 @@ def explain(error: Exception) -> tuple[Text, int]:
         ), BROKEN
     if isinstance(error, OSError):
         return _system(error)
+    if isinstance(error, CatalogError):
+        return say(
+            "课程文件有 {n} 处错误，例如：{first}。课程作者可运行 flashdojo dev check。",
+            "the course has {n} mistakes, such as: {first}. Its author finds them with flashdojo dev check.",
+            n=len(error.problems),
+            first=error.problems[0],
+        ), BROKEN
     message = getattr(error, "message", None)
     if isinstance(message, Text):  # an unknown stage or exercise, an unreadable submission
         return message, USAGE

@@ -102,7 +102,7 @@ def _exercise(block: Block, lang: str) -> RenderableType:
     head.append(block.title.pick(lang))
     head.append(f"  {number(block.score)}/{number(block.max_score)}", style=_heat(block.score, block.max_score))
     parts: list[RenderableType] = [head]
-    parts += [Padding(_line(line, lang), (0, 0, 0, 2)) for line in block.lines]
+    parts += [Padding(_line(line, lang), (0, 0, 0, 2), expand=False) for line in block.lines]
     return Group(*parts, "")
 
 
@@ -127,7 +127,7 @@ def _line(line: Line, lang: str) -> RenderableType:
     details += [Styled(f"{label.pick(lang)}: {value}", style="bright_black") for label, value in line.facts]
     if line.tiles:
         details.append(_tiles(line, lang))
-    return Group(head, *(Padding(detail, (0, 0, 0, 4)) for detail in details))
+    return Group(head, *(Padding(detail, (0, 0, 0, 4), expand=False) for detail in details))
 
 
 def _tiles(line: Line, lang: str) -> Styled:

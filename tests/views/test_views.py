@@ -1,0 +1,202 @@
+"""The answer on a page and in a terminal: complete, in both languages, safe with hostile text, legible when narrow."""
+
+from __future__ import annotations
+
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from grader import catalog
+from grader.views import content, html, terminal
+
+EVIL = "<script>alert(1)</script> & [red]not markup[/red] \"'"
+
+
+def check(name: str, status: str, points: float, **more: Any) -> dict[str, Any]:
+    row = {
+        "id": f"s2-forward.{name}",
+        "concept": "forward",
+        "visibility": "public",
+        "status": status,
+        "points": points,
+        "earned": points if status == "passed" else 0.0,
+        "message": {"zh": f"中文 {name}", "en": f"English {name}"},
+        "misconception": None,
+        "evidence": {},
+        "where": None,
+        "seconds": 0.01,
+    }
+    return row | more
+
+
+@pytest.fixture
+def submission() -> dict[str, Any]:
+    tiles = {"block_q": 16, "block_kv": 8, "errors": [[1e-7, 1e-7], [0.5, "nan"], [None, 3e-5]]}
+    evidence = {
+        "max_error": 1.7,
+        "tolerance": 2e-6,
+        "index": [0, 1, 61, 3],
+        "expected": 0.3,
+        "got": EVIL,
+        "case": "B=1 S1=61",
+        "tile_errors": tiles,
+    }
+    checks = [
+        check("values", "passed", 6),
+        check("tails", "failed", 4.5, evidence=evidence, misconception="not-implemented"),
+        check("gqa", "error", 4, message={"zh": EVIL, "en": EVIL}, where={"cell": 12, "line": 7}),
+        check("half", "blocked", 4),
+    ]
+    exercise = {"id": "s2-forward", "score": 6.0, "max_score": 18.5, "checks": checks}
+    return {
+        "path": "x.py",
+        "student": EVIL,
+        "stage": "s2",
+        "sha256": None,
+        "status": "graded",
+        "score": 6.0,
+        "max_score": 18.5,
+        "seconds": 0.1,
+        "message": None,
+        "repairs": [],
+        "exercises": [exercise],
+    }
+
+
+class Reader(HTMLParser):
+    """Tags and text; fails on tags that are not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    assert reader.open == []
+    return reader
+
+
+def screen(width: int, **more: Any) -> Console:
+    return Console(file=io.StringIO(), width=width, highlight=False, **more)
+
+
+def printed(console: Console) -> str:
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_page_says_everything_and_escapes_what_the_learner_said(submission: dict[str, Any]) -> None:
+    page = read(html.render(submission, lang="en"))
+    assert "script" not in page.tags
+    assert EVIL in page.text
+    for said in ("English tails", "6 / 18.5 points", "1.7", "2e-06", "[0, 1, 61, 3]", "B=1 S1=61", "In [12], line 7"):
+        assert said in page.text, said
+    stage = catalog.load(strict=False, checks=False).stage("s2")
+    assert stage.misconceptions["not-implemented"].title.en in page.text
+    for hint in stage.exercise("s2-forward").hints:
+        assert hint.en in page.text
+
+
+def test_the_page_carries_both_languages_the_chosen_one_first(submission: dict[str, Any]) -> None:
+    for lang, first, second in (("zh", "中文 tails", "English tails"), ("en", "English tails", "中文 tails")):
+        text = read(html.render(submission, lang=lang)).text
+        assert 0 <= text.index(first) < text.index(second)
+
+
+def test_the_hint_ladder_hides_each_level_in_the_one_before(submission: dict[str, Any]) -> None:
+    page = html.render(submission, lang="en")
+    first, second, third = (page.index(f"<summary>Hint {level}</summary>") for level in (1, 2, 3))
+    assert first < second < third
+    assert "</details>" not in page[first:third]
+
+
+def test_an_exercise_that_passed_shows_no_hints(submission: dict[str, Any]) -> None:
+    submission["exercises"][0]["checks"] = [check("values", "passed", 6)]
+    text = read(html.render(submission, lang="en")).text
+    assert "Hint" not in text
+    assert "All checks passed" in text
+
+
+def test_the_picture_is_valid_svg_with_a_square_per_tile(submission: dict[str, Any]) -> None:
+    tiles = submission["exercises"][0]["checks"][1]["evidence"]["tile_errors"]
+    picture = ElementTree.fromstring(html.tile_picture(tiles, 2e-6, "zh"))
+    squares = picture.findall("rect")
+    assert len(squares) == 6
+    colours = [square.get("fill") for square in squares]
+    assert colours[0] == colours[1] != colours[2]
+    assert len(set(colours)) == 5  # within, far off, not finite, not computed, a little off
+
+
+def test_no_picture_of_nothing_or_of_far_too_many_tiles() -> None:
+    assert html.tile_picture({"errors": []}, 1e-6, "en") == ""
+    assert html.tile_picture({"errors": [[0.0] * 100] * 100}, 1e-6, "en") == ""
+
+
+@pytest.mark.parametrize("width", [40, 60, 120])
+def test_the_terminal_says_the_same_within_its_width(submission: dict[str, Any], width: int) -> None:
+    out = screen(width)
+    terminal.show_submission(out, submission, lang="zh")
+    text = printed(out)
+    assert all(cell_len(line) <= width for line in text.splitlines())
+    flat = re.sub(r"\s", "", text)
+    for said in ("中文 tails", "[0, 1, 61, 3]", "1.7  (≤ 2e-06)", EVIL, "6/18.5"):
+        assert re.sub(r"\s", "", said) in flat, said
+    assert "\x1b" not in text
+
+
+def test_colour_only_for_people(submission: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = screen(80, force_terminal=True, color_system="standard")
+    terminal.show_submission(coloured, submission, lang="en")
+    assert "\x1b[3" in printed(coloured)
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = screen(80, force_terminal=True, color_system="standard")
+    terminal.show_submission(plain, submission, lang="en")
+    assert "\x1b[3" not in printed(plain)
+
+
+def test_the_class_table_names_the_ideas_and_the_unreadable(submission: dict[str, Any]) -> None:
+    message = {"zh": "没有这个文件", "en": "no such file"}
+    lost = submission | {"student": "bob", "status": "unreadable", "message": message, "exercises": [], "score": 0.0}
+    for width in (50, 120):
+        out = screen(width)
+        terminal.show_batch(out, [submission, lost], lang="en")
+        text = printed(out)
+        assert all(cell_len(line) <= width for line in text.splitlines())
+        assert "Not written yet" in text
+        assert "unreadable" in text
+        assert "bob" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "sign"),
+    [(None, " "), (0.0, "."), (1e-6, "."), (1.1e-6, "1"), (5e-5, "2"), (1e30, "9"), ("nan", "#"), ("inf", "#")],
+)
+def test_tiles_as_characters(error: Any, sign: str) -> None:
+    assert terminal.tile_sign(error, 1e-6) == sign
+
+
+def test_ideas_are_listed_once(submission: dict[str, Any]) -> None:
+    submission["exercises"][0]["checks"].append(check("more", "failed", 1, misconception="not-implemented"))
+    assert len(content.ideas(submission)) == 1
