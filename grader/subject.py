@@ -48,7 +48,9 @@ class Outcome:
 
 
 class SubjectError(Exception):
-    """The call gave no value."""
+    """The call gave no value. A check that knows which idea is behind it may set ``misconception`` and raise on."""
+
+    misconception: str | None = None
 
 
 class Missing(SubjectError):

@@ -1,0 +1,146 @@
+"""How a check on values runs: draw inputs, call, compare, and only when something is wrong ask which idea explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader.compare import Expected, describe, distance, evidence_of, require_like, require_tensors, right
+from grader.diagnose import FAR, Observation, Suspect, Verdict, name_mistake
+from grader.subject import Raised, SubjectError
+from grader.text import Text, say
+from grader.vocabulary import CheckFailed, Context
+
+TRIES = 20
+
+
+class Case(Protocol):
+    def describe(self) -> Text: ...
+
+
+@dataclass(frozen=True)
+class Examination:
+    """A check on values, ready to run.
+
+    ``call(ctx, case)`` runs the learner's function and returns what it returned, ``expect(case)`` says what each tensor must
+    be, ``make(rng, n)`` draws case n (0 is the check; 1 is another geometry, used to name a mistake). ``catch`` are suspects that a
+    drawn case must tell from the right answer. ``suspects`` may be named. ``otherwise`` is the idea that this check isolates: it
+    is named when nothing else fits and ``control(ctx, case)`` (the same inputs without what the check adds) is right, or
+    when only this check's inputs make the function raise.
+    """
+
+    call: Callable[[Context, Any], Any]
+    make: Callable[[np.random.Generator, int], Any]
+    expect: Callable[[Any], Mapping[str, Expected]]
+    suspects: Callable[[], Sequence[Suspect]] = tuple
+    catch: Callable[[], Sequence[Suspect]] = tuple
+    otherwise: str | None = None
+    control: Callable[[Context, Any], bool] | None = None
+    shapes: Callable[[Any], Mapping[str, Mapping[tuple[int, ...], str]]] = field(default=lambda case: {})
+    dtypes: Mapping[torch.dtype, str] = field(default_factory=dict)
+    names: tuple[str, ...] = ()  # what the function returns; default: the names of ``expect``
+
+    def run(self, ctx: Context) -> None:
+        case = self.draw(ctx, 0)
+        got = self._returned(ctx, case)
+        if self._all_right(case, got):
+            return
+        verdict = self._name(ctx, case, got)
+        if verdict is None and self.otherwise and self._isolated(ctx, case):
+            verdict = Verdict(self.otherwise)
+        for name, expected in self.expect(case).items():
+            if not right(got[name], expected):
+                evidence = evidence_of(got[name], expected, case.describe())
+                if verdict and verdict.also:
+                    evidence["also"] = verdict.also
+                ctx.fail(describe(got[name], expected), misconception=verdict.id if verdict else None, evidence=evidence)
+
+    def draw(self, ctx: Context, n: int) -> Any:
+        """Case ``n``, drawn again until every mistake in ``catch`` is at least 10 tolerances off."""
+        catch = self.catch()
+        for attempt in range(TRIES):
+            case = self.make(ctx.rng(f"{n}/{attempt}"), n)
+            if all(self._tells(case, suspect) for suspect in catch):
+                return case
+        raise RuntimeError(f"{ctx.check}: no draw tells all its mistakes apart; the check needs other shapes")
+
+    def _tells(self, case: Any, suspect: Suspect) -> bool:
+        values = suspect.values(case)
+        return any(
+            distance(values[name], expected.value) >= FAR * expected.tol
+            for name, expected in self.expect(case).items()
+            if name in values
+        )
+
+    def _returned(self, ctx: Context, case: Any) -> dict[str, Tensor]:
+        expectations = self.expect(case)
+        names = self.names or tuple(expectations)
+        try:
+            value = self.call(ctx, case)
+        except Raised as error:
+            if self.otherwise and error.misconception is None and self._isolated(ctx, case):
+                error.misconception = self.otherwise
+            raise
+        got = dict(zip(names, require_tensors(ctx, value, names), strict=True))
+        shapes = self.shapes(case)
+        for name, expected in expectations.items():
+            require_like(ctx, got[name], expected, shapes=shapes.get(name), dtypes=self.dtypes, case=case.describe(),
+                         otherwise=lambda: self.otherwise if self._isolated(ctx, case) else None)
+        return {name: got[name] for name in expectations}
+
+    def _all_right(self, case: Any, got: Mapping[str, Tensor]) -> bool:
+        return all(right(got[name], expected) for name, expected in self.expect(case).items())
+
+    def _name(self, ctx: Context, case: Any, got: Mapping[str, Tensor]) -> Verdict | None:
+        suspects = self.suspects()
+        if not suspects:
+            return None
+        seen = [Observation(case, got, self.expect(case))]
+        try:
+            other = self.draw(ctx, 1)
+            seen.append(Observation(other, self._returned(ctx, other), self.expect(other)))
+        except (SubjectError, CheckFailed):
+            return None
+        return name_mistake(seen, suspects)
+
+    def _isolated(self, ctx: Context, case: Any) -> bool:
+        if self.control is None:
+            return False
+        try:
+            return self.control(ctx, case)
+        except (SubjectError, CheckFailed):
+            return False
+
+
+def all_right(value: Any, expectations: Mapping[str, Expected], names: Sequence[str] = ()) -> bool:
+    """Whether a returned value is right, without saying why not: for controls."""
+    names = tuple(names) or tuple(expectations)
+    items = (value,) if len(names) == 1 else tuple(value) if isinstance(value, (tuple, list)) else ()
+    if len(items) != len(names) or not all(isinstance(item, Tensor) for item in items):
+        return False
+    got = dict(zip(names, items, strict=True))
+    return all(right(got[name], expected) for name, expected in expectations.items())
+
+
+def only(suspects: Iterable[Suspect], *ids: str) -> list[Suspect]:
+    """One suspect for each of ``ids``: the first variant."""
+    first: dict[str, Suspect] = {}
+    for suspect in suspects:
+        first.setdefault(suspect.id, suspect)
+    return [first[id] for id in ids]
+
+
+def unchanged(ctx: Context, changed: Sequence[str], names: Sequence[str]) -> None:
+    """The call must have left its inputs as they were. ``names`` are those of the positional ones."""
+    if changed:
+        spelled = [names[int(label)] if label.isdigit() and int(label) < len(names) else label for label in changed]
+        listed = ", ".join(spelled)
+        ctx.fail(
+            say("函数改动了调用者的输入 {listed}。", "The call changed the caller's {listed}.", listed=listed),
+            misconception="input-modified", evidence={"changed": spelled},
+        )

@@ -1,0 +1,160 @@
+"""The inputs on which forward (and what is built on it) is examined, one function per regime."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader.cases import Attention, Shape, draw, normal
+
+
+def even(rng: np.random.Generator, n: int) -> Attention:
+    """Several heads and batches, several whole tiles."""
+    return draw(rng, (Shape(2, 3, seq_q=48, dim=8), Shape(1, 2, seq_q=36, dim=12))[n], **blocks((16, 16), (12, 12))[n])
+
+
+def blocks(*sizes: tuple[int, int]) -> list[dict[str, int]]:
+    return [{"block_q": q, "block_kv": kv} for q, kv in sizes]
+
+
+def tails(rng: np.random.Generator, n: int) -> Attention:
+    """Lengths that are not multiples of the block sizes."""
+    extra = int(rng.integers(1, 8))
+    shape = (Shape(1, 2, seq_q=32 + extra, dim=8), Shape(1, 3, seq_q=40 + extra, dim=6))[n]
+    return draw(rng, shape, **blocks((16, 16), (8, 16))[n])
+
+
+def whole(case: Attention) -> Attention:
+    """The same kind of case with lengths that are multiples of the blocks."""
+    q, k, v = (x[:, :, : x.shape[2] // block * block] for x, block in (
+        (case.q, case.block_q), (case.k, case.block_kv), (case.v, case.block_kv)))  # fmt: skip
+    return case.but(q=q, k=k, v=v)
+
+
+def rectangular(rng: np.random.Generator, n: int) -> Attention:
+    """S1 != S2, both ways."""
+    shape = (Shape(1, 2, seq_q=16, seq_kv=48, dim=8), Shape(2, 1, seq_q=60, seq_kv=24, dim=6))[n]
+    return draw(rng, shape, **blocks((16, 16), (12, 8))[n])
+
+
+def square(case: Attention) -> Attention:
+    """S1 = S2 = a multiple of both blocks."""
+    length = math.lcm(case.block_q, case.block_kv)
+    times = -(-length // min(case.q.shape[2], case.k.shape[2]))
+    q, k, v = (x.repeat(1, 1, times, 1)[:, :, :length] for x in (case.q, case.k, case.v))
+    return case.but(q=q, k=k, v=v)
+
+
+def large(rng: np.random.Generator, n: int, sign: float) -> Attention:
+    """Logits near ``sign`` * 300 which still differ by a few, and whose level changes from tile to tile."""
+    case = even(rng, n)
+    d = case.q.shape[-1]
+    k = case.k * 0.06
+    k[..., 0] = sign * (20.0 - 0.02 * torch.arange(k.shape[2]).float().roll(7))
+    q = case.q * 5
+    q[..., 0] = 15.0 * math.sqrt(d)
+    return case.but(q=q, k=k)
+
+
+def mixed(rng: np.random.Generator, n: int) -> Attention:
+    """Rows near -300, 0 and +300 in one tile."""
+    case = large(rng, n, 1.0)
+    q = case.q.clone()
+    q[..., 0] *= torch.linspace(-1, 1, 8).repeat(q.shape[2] // 8 + 1)[: q.shape[2]]
+    return case.but(q=q)
+
+
+def gqa(rng: np.random.Generator, n: int) -> Attention:
+    shape = (Shape(2, 6, 2, seq_q=32, dim=8), Shape(1, 8, 4, seq_q=24, dim=6))[n]
+    return draw(rng, shape, **blocks((16, 16), (12, 8))[n])
+
+
+def ungrouped(case: Attention) -> Attention:
+    """The same values with one key/value head per query head."""
+    return case.but(k=case.k.repeat_interleave(case.group, dim=1), v=case.v.repeat_interleave(case.group, dim=1))
+
+
+def causal(rng: np.random.Generator, n: int) -> Attention:
+    shape = (Shape(1, 2, seq_q=64, dim=8), Shape(2, 2, seq_q=48, dim=6))[n]
+    return draw(rng, shape, mask_mode=3, **blocks((16, 16), (16, 8))[n])
+
+
+def causal_offset(rng: np.random.Generator, n: int) -> Attention:
+    """S1 < S2 by a number that is no multiple of a block."""
+    shape = (Shape(1, 2, seq_q=32, seq_kv=48 + 5, dim=8), Shape(1, 3, seq_q=24, seq_kv=24 + 13, dim=6))[n]
+    return draw(rng, shape, mask_mode=3, **blocks((16, 16), (8, 12))[n])
+
+
+def empty_rows(rng: np.random.Generator, n: int) -> Attention:
+    """S1 > S2: the first S1 - S2 queries see no key; whole tiles of them, and part of a tile."""
+    shape = (Shape(1, 2, seq_q=53, seq_kv=32, dim=8), Shape(2, 1, seq_q=40, seq_kv=20, dim=6))[n]
+    return draw(rng, shape, mask_mode=3, **blocks((16, 16), (16, 12))[n])
+
+
+WINDOWS = ((11, 4), (6, 9), (0, 0), (-1, 7), (13, -1), (-1, -1), (17, 0))
+
+
+def window(rng: np.random.Generator, n: int, sides: tuple[int, int] = (11, 4)) -> Attention:
+    shape = (Shape(1, 2, seq_q=48, seq_kv=48, dim=8), Shape(1, 2, seq_q=36, seq_kv=36, dim=6))[n]
+    return draw(rng, shape, mask_mode=4, win_left=sides[0], win_right=sides[1], **blocks((16, 16), (12, 12))[n])
+
+
+def window_offset(rng: np.random.Generator, n: int) -> Attention:
+    shape = (Shape(1, 2, seq_q=32, seq_kv=53, dim=8), Shape(1, 2, seq_q=24, seq_kv=40, dim=6))[n]
+    return draw(rng, shape, mask_mode=4, win_left=9 - n, win_right=4 - n, **blocks((16, 16), (12, 8))[n])
+
+
+def half_range(rng: np.random.Generator, n: int) -> Attention:
+    """float16 whose raw products q.k leave its range (65504) while the scaled logits stay moderate."""
+    shape = Shape(1, 2, seq_q=32, dim=16)
+    case = draw(rng, shape, dtype=torch.float16, spread=1.0, scale=2.0**-14, block_q=16, block_kv=16)
+    q, k = case.q * 12, case.k * 12
+    q[..., :4], k[..., :4] = 192.0, 256.0
+    return case.but(q=q, k=k)
+
+
+def many_tiles(rng: np.random.Generator, dtype: torch.dtype) -> Attention:
+    """130 tiles of keys with nearly equal weights. In bfloat16 a 16-bit row_sum stops growing; in float16 a 16-bit acc
+    overflows, since the values are near 200."""
+    seq_kv, block = (1040, 8) if dtype == torch.bfloat16 else (520, 8)
+    level = 1.0 if dtype == torch.bfloat16 else 220.0
+    q, k = (normal(rng, 1, 1, length, 8, dtype=dtype, spread=0.1) for length in (3, seq_kv))
+    v = (level * (1 + 0.3 * normal(rng, 1, 1, seq_kv, 6))).to(dtype)
+    return Attention(q, k, v, block_q=16, block_kv=block)
+
+
+def strided(case: Attention) -> Attention:
+    """The same values, stored as [B, S, N, D]."""
+    q, k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (case.q, case.k, case.v))
+    return case.but(q=q, k=k, v=v)
+
+
+def packed(case: Attention) -> Attention:
+    """k and v are views of one tensor, q a view with gaps."""
+    kv = torch.stack([case.k, case.v], dim=3)
+    gaps = torch.cat([case.q, case.q], dim=-1)[..., : case.q.shape[-1]]
+    return case.but(q=gaps, k=kv[..., 0, :], v=kv[..., 1, :])
+
+
+def contiguous(case: Attention) -> Attention:
+    return case.but(q=case.q.contiguous(), k=case.k.contiguous(), v=case.v.contiguous())
+
+
+def shared(case: Attention) -> Attention:
+    """q, k and v are one tensor."""
+    return case.but(k=case.q, v=case.q)
+
+
+def linear(rng: np.random.Generator, length: int, block: int, **fields: Any) -> Attention:
+    """One long head, for memory and tiles: B = N1 = N2 = 1."""
+    return draw(rng, Shape(1, 1, seq_q=length, dim=fields.pop("dim", 16)), block_q=block, block_kv=block, **fields)
+
+
+def sample_rows(case: Attention, rng: np.random.Generator, count: int = 24) -> tuple[Attention, Tensor]:
+    """Some query rows of an unmasked case, as a case of their own whose oracle is cheap."""
+    rows = torch.from_numpy(np.sort(rng.choice(case.q.shape[2], count, replace=False)))
+    return case.but(q=case.q[:, :, rows], block_q=0), rows

@@ -1,0 +1,309 @@
+"""Wrong ideas about the online softmax, tiles, windows and softmax_lse, and the list of all that forward may be told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from grader.attention_ideas import CAUSAL, EMPTY_ROWS, FACTORS, HEADS, SCALE, SOFTMAX
+from grader.cases import Attention
+from grader.diagnose import Suspect
+from grader.wrong_attention import Scene, State, all_tiles, divide, pairs, shifted, suspect, suspects, update
+
+Step = Callable[[State, Tensor, Tensor], State]
+
+
+def rescaling(total: Callable[[Tensor, Tensor], Tensor], acc: Callable[[Tensor, Tensor], Tensor]) -> Step:
+    """The online update with its own factors, each ``f(old maximum, new maximum)``, for row_sum and acc."""
+
+    def step(state: State, scores: Tensor, v: Tensor) -> State:
+        old, row_sum, out = state
+        new = torch.maximum(old, scores.amax(-1, keepdim=True))
+        p = shifted(scores, new)
+        return new, row_sum * total(old, new) + p.sum(-1, keepdim=True), out * acc(old, new) + p @ v
+
+    return step
+
+
+def one(old: Tensor, new: Tensor) -> Tensor:
+    return torch.ones_like(new)
+
+
+def inverse(old: Tensor, new: Tensor) -> Tensor:
+    """exp(new - old), with nothing to rescale before the first tile."""
+    return torch.where(old == -math.inf, 1.0, (new - old).exp())
+
+
+def tile_max(state: State, scores: Tensor, v: Tensor) -> State:
+    """The tile's own maximum in p, the running one everywhere else."""
+    old, row_sum, out = state
+    local = scores.amax(-1, keepdim=True)
+    new = torch.maximum(old, local)
+    p, alpha = shifted(scores, local), shifted(old, new)
+    return new, row_sum * alpha + p.sum(-1, keepdim=True), out * alpha + p @ v
+
+
+def tile_max_forgets(state: State, scores: Tensor, v: Tensor) -> State:
+    """Every tile relative to its own maximum, nothing rescaled."""
+    local = scores.amax(-1, keepdim=True)
+    p = shifted(scores, local)
+    return local, state[1] + p.sum(-1, keepdim=True), state[2] + p @ v
+
+
+def normalised(mean: bool) -> Step:
+    """Softmax of every tile on its own, the outputs added."""
+
+    def step(state: State, scores: Tensor, v: Tensor) -> State:
+        count = state[1] + 1
+        return torch.maximum(state[0], scores.amax(-1, keepdim=True)), count, state[2] + scores.softmax(-1).nan_to_num(0.0) @ v
+
+    return step
+
+
+def divided_every_step(state: State, scores: Tensor, v: Tensor) -> State:
+    """acc / row_sum after every tile, without multiplying back before the next."""
+    new, row_sum, out = update(state, scores, v)
+    return new, row_sum, out / row_sum
+
+
+def overwritten(total: bool, acc: bool) -> Step:
+    """Assigned where it should be added."""
+
+    def step(state: State, scores: Tensor, v: Tensor) -> State:
+        new, row_sum, out = update(state, scores, v)
+        p = shifted(scores, new)
+        return new, p.sum(-1, keepdim=True) if total else row_sum, p @ v if acc else out
+
+    return step
+
+
+def undivided(state: State, scene: Scene) -> tuple[Tensor, Tensor]:
+    return state[2], (state[0] + state[1].log())[..., 0]
+
+
+def only_acc(state: State, scene: Scene) -> tuple[Tensor, Tensor]:
+    return state[2], (state[0] + state[1].log())[..., 0]
+
+
+def over_count(state: State, scene: Scene) -> tuple[Tensor, Tensor]:
+    return state[2] / state[1], state[0][..., 0]
+
+
+def full_tiles(scene: Scene) -> list[slice]:
+    """Only tiles that fit: the tail of the keys is lost."""
+    return [keys for keys in all_tiles(scene) if keys.stop - keys.start == scene.case.block_kv] or all_tiles(scene)[:1]
+
+
+def overlapping(scene: Scene) -> list[slice]:
+    """The last tile starts early enough to be full, so that some keys count twice."""
+    tiles, length = all_tiles(scene), scene.k.shape[2]
+    return [*tiles[:-1], slice(max(length - scene.case.block_kv, 0), length)]
+
+
+def zero_rows(out: Tensor, lse: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+    """The tail of the queries keeps its initial 0."""
+    full = out.shape[2] // scene.case.block_q * scene.case.block_q
+    return out.masked_fill(torch.arange(out.shape[2])[:, None] >= full, 0.0), lse
+
+
+def padded(masked: Tensor, scene: Scene) -> Tensor:
+    """The last tile is filled up with keys and values of 0, which take weight: exp(0 - max)."""
+    missing = -masked.shape[-1] % scene.case.block_kv
+    filler = masked.new_zeros(*masked.shape[:-1], missing)
+    return torch.cat([masked, filler], -1).softmax(-1)[..., : masked.shape[-1]]
+
+
+def no_max(state: State, scores: Tensor, v: Tensor) -> State:
+    p = scores.exp()
+    return torch.zeros_like(state[0]), state[1] + p.sum(-1, keepdim=True), state[2] + p @ v
+
+
+def max_from(value: float) -> Callable[[Scene], State]:
+    def start(scene: Scene) -> State:
+        rows = scene.scores[..., :1]
+        return torch.full_like(rows, value), torch.zeros_like(rows), rows.new_zeros(*rows.shape[:-1], scene.v.shape[-1])
+
+    return start
+
+
+def whole_tile_max(state: State, scores: Tensor, v: Tensor) -> State:
+    """One maximum for all rows of a tile (and all heads) instead of one per row."""
+    new = torch.maximum(state[0], scores.amax().expand_as(state[0]))
+    p, alpha = shifted(scores, new), shifted(state[0], new)
+    return new, state[1] * alpha + p.sum(-1, keepdim=True), state[2] * alpha + p @ v
+
+
+def row_block_max(state: State, scores: Tensor, v: Tensor) -> State:
+    new = torch.maximum(state[0], scores.amax((-2, -1), keepdim=True).expand_as(state[0]))
+    p, alpha = shifted(scores, new), shifted(state[0], new)
+    return new, state[1] * alpha + p.sum(-1, keepdim=True), state[2] * alpha + p @ v
+
+
+def first_max(state: State, scores: Tensor, v: Tensor) -> State:
+    """The first tile's maximum is kept for good."""
+    new = torch.where(state[0] == -math.inf, scores.amax(-1, keepdim=True), state[0])
+    p = shifted(scores, new)
+    return new, state[1] + p.sum(-1, keepdim=True), state[2] + p @ v
+
+
+ONLINE = [
+    suspect("acc-not-rescaled", step=rescaling(shifted, one)),
+    suspect("sum-not-rescaled", step=rescaling(one, shifted)),
+    suspect("nothing-rescaled", step=rescaling(one, one)),
+    suspect("nothing-rescaled", step=tile_max_forgets),
+    suspect("rescale-inverted", step=rescaling(inverse, inverse), loose=9),
+    suspect("rescale-inverted", step=rescaling(shifted, inverse), loose=9),
+    suspect("rescale-inverted", step=rescaling(inverse, shifted), loose=9),
+    suspect("tile-max-in-p", step=tile_max),
+    suspect("normalised-per-tile", step=normalised(True), finish=over_count),
+    suspect("normalised-per-tile", step=normalised(False), finish=undivided),
+    suspect("normalised-per-tile", step=divided_every_step, finish=undivided),
+    suspect("normalised-per-tile", step=divided_every_step),
+    suspect("not-normalised", step=update, finish=undivided, loose=4),
+    suspect("last-tile-only", step=overwritten(total=True, acc=True)),
+    suspect("last-tile-only", step=overwritten(total=False, acc=True)),
+    suspect("sum-overwritten", step=overwritten(total=True, acc=False)),
+    suspect("first-tile-only", tiles=lambda s: all_tiles(s)[:1]),
+    suspect("first-tile-only", tiles=lambda s: all_tiles(s)[1:] or all_tiles(s)),
+    suspect("last-tile-only", tiles=lambda s: all_tiles(s)[-1:]),
+    suspect("last-tile-missing", tiles=lambda s: all_tiles(s)[:-1] or all_tiles(s)),
+]  # fmt: skip
+
+TAILS = [
+    suspect("tail-dropped", tiles=full_tiles),
+    suspect("tail-dropped", empty=zero_rows),
+    suspect("tail-dropped", tiles=full_tiles, empty=zero_rows),
+    suspect("tail-padded", weights=padded),
+    suspect("tail-counted-twice", tiles=overlapping),
+]
+
+STABILITY = [
+    suspect("no-max-subtraction", step=no_max),
+    suspect("no-max-subtraction", fill=lambda s, v: s.clamp(-80.0, 80.0).masked_fill(~v, -math.inf)),
+    suspect("no-max-subtraction", fill=lambda s, v: s.clamp(max=80.0).masked_fill(~v, -math.inf)),
+    suspect("max-starts-at-zero", step=update, start=max_from(0.0)),
+    suspect("max-starts-at-zero", step=update, start=max_from(-1.0)),
+    suspect("max-starts-too-high", step=update, start=max_from(-100.0)),
+    suspect("max-over-everything", step=whole_tile_max),
+    suspect("max-over-everything", step=row_block_max),
+    suspect("max-of-first-tile", step=first_max),
+]  # fmt: skip
+
+
+def window(rule: Callable[[Tensor, int, int], Tensor], fold: Callable[[int], int] = lambda side: side) -> Callable[[Attention], Tensor]:
+    """Visible keys by ``rule(distance, left, right)``, distance = key - the query's diagonal; -1 becomes a huge number."""
+
+    def visible(case: Attention) -> Tensor:
+        s1, s2 = case.q.shape[2], case.k.shape[2]
+        delta = torch.arange(s2)[None, :] - torch.arange(s1)[:, None] - (s2 - s1)
+        left, right = (1 << 30 if side == -1 else side for side in (fold(case.win_left), fold(case.win_right)))
+        return rule(delta, left, right) if case.mask_mode == 4 else case.visible
+
+    return visible
+
+
+def top_left(case: Attention) -> Tensor:
+    s1, s2 = case.q.shape[2], case.k.shape[2]
+    delta = torch.arange(s2)[None, :] - torch.arange(s1)[:, None]
+    left, right = (1 << 30 if side == -1 else side for side in (case.win_left, case.win_right))
+    return (delta >= -left) & (delta <= right) if case.mask_mode == 4 else case.visible
+
+
+def literal(replacement: int) -> Callable[[Attention], Tensor]:
+    """-1 taken as a width (``replacement`` 0: as no neighbours at all)."""
+
+    def visible(case: Attention) -> Tensor:
+        s1, s2 = case.q.shape[2], case.k.shape[2]
+        delta = torch.arange(s2)[None, :] - torch.arange(s1)[:, None] - (s2 - s1)
+        left, right = (replacement if side == -1 else side for side in (case.win_left, case.win_right))
+        return (delta >= -left) & (delta <= right) if case.mask_mode == 4 else case.visible
+
+    return visible
+
+
+def _inside(d: Tensor, left: int, right: int) -> Tensor:
+    return (d >= -left) & (d <= right)
+
+
+WINDOW = [
+    suspect("window-ignored", visible=window(lambda d, l, r: d < 1 << 30)),
+    suspect("window-is-causal", visible=window(lambda d, l, r: d <= 0)),
+    suspect("window-end-exclusive", visible=window(lambda d, l, r: (d > -l) & (d <= r))),
+    suspect("window-end-exclusive", visible=window(lambda d, l, r: (d >= -l) & (d < r))),
+    suspect("window-end-exclusive", visible=window(lambda d, l, r: (d > -l) & (d < r))),
+    suspect("window-one-too-wide", visible=window(lambda d, l, r: (d >= -l - 1) & (d <= r + 1))),
+    suspect("window-one-too-wide", visible=window(lambda d, l, r: (d >= -l - 1) & (d <= r))),
+    suspect("window-one-too-wide", visible=window(lambda d, l, r: (d >= -l) & (d <= r + 1))),
+    suspect("window-swapped", visible=window(lambda d, l, r: (d >= -r) & (d <= l))),
+    suspect("window-one-side", visible=window(lambda d, l, r: d >= -l)),
+    suspect("window-one-side", visible=window(lambda d, l, r: d <= r)),
+    suspect("window-causal-too", visible=window(lambda d, l, r: (d >= -l) & (d <= min(r, 0)))),
+    suspect("window-top-left", visible=top_left),
+    suspect("window-minus-one", visible=literal(-1)),
+    suspect("window-minus-one", visible=literal(0)),
+    suspect("window-inverted", visible=window(lambda d, l, r: ~_inside(d, l, r))),
+    suspect("window-left-only-symmetric", visible=window(lambda d, l, r: d.abs() <= l)),
+    suspect("window-left-only-symmetric", visible=window(lambda d, l, r: d.abs() <= r)),
+]  # fmt: skip
+
+
+def _reference(masked: Tensor) -> Tensor:
+    return masked.amax(-1)
+
+
+def _last_max(masked: Tensor, scene: Scene) -> Tensor:
+    last = all_tiles(scene)[-1]
+    top = masked.amax(-1)
+    return masked[..., last].amax(-1) + (masked - top[..., None]).exp().sum(-1).log()
+
+
+def _sum(masked: Tensor) -> Tensor:
+    return (masked - masked.amax(-1, keepdim=True)).exp().sum(-1)
+
+
+LSE = [
+    suspect("lse-without-max", lse=lambda m, s: _sum(m).log()),
+    suspect("lse-without-sum", lse=lambda m, s: _reference(m)),
+    suspect("lse-base-2", lse=lambda m, s: m.logsumexp(-1) / math.log(2)),
+    suspect("lse-base-2", lse=lambda m, s: _reference(m) + _sum(m).log2()),
+    suspect("lse-base-10", lse=lambda m, s: _reference(m) + _sum(m).log10()),
+    suspect("lse-without-log", lse=lambda m, s: _reference(m) + _sum(m)),
+    suspect("lse-without-log", lse=lambda m, s: _sum(m)),
+    suspect("lse-without-log", lse=lambda m, s: m.exp().sum(-1), loose=9),
+    suspect("lse-unscaled", lse=lambda m, s: (m / s.case.factor).logsumexp(-1)),
+    suspect("lse-unscaled", lse=lambda m, s: m.amax(-1) / s.case.factor + _sum(m).log()),
+    suspect("lse-sign", lse=lambda m, s: -m.logsumexp(-1)),
+    suspect("lse-sign", lse=lambda m, s: _reference(m) - _sum(m).log()),
+    suspect("lse-sign", lse=lambda m, s: _sum(m).log() - _reference(m)),
+    suspect("lse-product", lse=lambda m, s: _reference(m) * _sum(m).log()),
+    suspect("lse-scaled-twice", lse=lambda m, s: m.logsumexp(-1) * s.case.factor),
+    suspect("lse-scaled-twice", lse=lambda m, s: _reference(m) * s.case.factor + _sum(m).log()),
+    suspect("lse-mean", lse=lambda m, s: m.logsumexp(-1) - math.log(m.shape[-1])),
+    suspect("lse-log1p", lse=lambda m, s: _reference(m) + _sum(m).log1p()),
+    suspect("lse-last-tile-max", lse=_last_max),
+    suspect("lse-over-queries", lse=lambda m, s: m.logsumexp(-2) if m.shape[-1] == m.shape[-2] else torch.full_like(m[..., 0], math.nan)),
+]  # fmt: skip
+
+# the commonest ideas, also looked for in pairs
+_COMMON = [SCALE[0], SCALE[1], SOFTMAX[0], ONLINE[0], ONLINE[1], ONLINE[2], CAUSAL[0], CAUSAL[1], CAUSAL[5], HEADS[0], TAILS[0]]
+
+
+@cache
+def forward_suspects() -> list[Suspect]:
+    rows = [*SCALE, *SOFTMAX, *FACTORS, *ONLINE, *TAILS, *HEADS, *CAUSAL, *WINDOW, *EMPTY_ROWS, *STABILITY]
+    return suspects(rows) + pairs(_COMMON)
+
+
+@cache
+def lse_suspects() -> list[Suspect]:
+    return suspects(LSE)
+
+
+__all__ = [
+    "CAUSAL", "EMPTY_ROWS", "HEADS", "LSE", "ONLINE", "SCALE", "STABILITY", "TAILS", "WINDOW",
+    "divide", "forward_suspects", "lse_suspects",
+]  # fmt: skip
