@@ -1,0 +1,8 @@
+# flashdojo: exercise=s1-cost check=? misconception=?
+"""Counts elements and calls them bytes."""
+def attention_cost(batch, num_heads, seq_q, seq_kv, head_dim, bytes_per_element):
+    b = batch * num_heads
+    scores = b * seq_q * seq_kv
+    return {"flops": 4 * scores * head_dim,
+            "hbm_bytes": b * head_dim * 2 * (seq_q + seq_kv) + 4 * scores,
+            "score_bytes": scores}

@@ -1,0 +1,7 @@
+# flashdojo: exercise=s2-merge check=? misconception=?
+"""Sums and accumulators are added without bringing them to one maximum."""
+import torch
+
+
+def merge_states(a, b):
+    return torch.maximum(a[0], b[0]), a[1] + b[1], a[2] + b[2]

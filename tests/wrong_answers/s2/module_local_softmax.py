@@ -1,0 +1,30 @@
+# flashdojo: exercise=s2-module check=? misconception=?
+"""Softmax within every block, results added: each query counts every block with weight one."""
+import math
+import torch
+import torch.nn as nn
+
+
+class FlashAttentionV1(nn.Module):
+    def __init__(self, hidden_dim, num_heads, block_size=256):
+        super().__init__()
+        if hidden_dim % num_heads:
+            raise ValueError("hidden_dim must be divisible by num_heads")
+        self.hidden_dim = hidden_dim
+        self.num_heads = num_heads
+        self.head_dim = hidden_dim // num_heads
+        self.block_size = block_size
+        self.q_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.k_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.v_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.out_proj = nn.Linear(hidden_dim, hidden_dim)
+
+    def forward(self, x):
+        B, N, D = x.shape
+        Q, K, V = [p(x).view(B, N, self.num_heads, self.head_dim).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)]
+        output = torch.zeros_like(Q)
+        for i in range(0, N, self.block_size):
+            for j in range(0, N, self.block_size):
+                s = Q[:, :, i:i + self.block_size] @ K[:, :, j:j + self.block_size].transpose(-2, -1) / math.sqrt(self.head_dim)
+                output[:, :, i:i + self.block_size] += torch.softmax(s, dim=-1) @ V[:, :, j:j + self.block_size]
+        return self.out_proj(output.transpose(1, 2).reshape(B, N, D))

@@ -1,0 +1,26 @@
+# flashdojo: exercise=s2-module check=? misconception=?
+"""The heads are not put back behind the tokens."""
+import math
+import torch
+import torch.nn as nn
+
+
+class FlashAttentionV1(nn.Module):
+    def __init__(self, hidden_dim, num_heads, block_size=256):
+        super().__init__()
+        if hidden_dim % num_heads:
+            raise ValueError("hidden_dim must be divisible by num_heads")
+        self.hidden_dim = hidden_dim
+        self.num_heads = num_heads
+        self.head_dim = hidden_dim // num_heads
+        self.block_size = block_size
+        self.q_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.k_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.v_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.out_proj = nn.Linear(hidden_dim, hidden_dim)
+
+    def forward(self, x):
+        B, N, D = x.shape
+        q, k, v = (p(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        out, _ = FlashAttentionFunction.apply(q, k, v, None, 0, -1, -1, self.block_size, self.block_size)
+        return self.out_proj(out.reshape(B, N, D))
