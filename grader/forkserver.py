@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from grader.paths import WORKER
-from grader.worker.confine import Order
+from grader.worker.confine import LAYERS, Order
 
 START_SECONDS = 120.0
 ANSWER_SECONDS = 60.0
@@ -61,9 +61,10 @@ class Child:
 
 
 class Template:
-    """``with Template() as template: ...``. ``layers``: the walls in force, once started."""
+    """``with Template() as template: ...``. ``layers``: the walls in force, once started; ``walls``: those to use."""
 
-    def __init__(self) -> None:
+    def __init__(self, walls: Iterable[str] = LAYERS) -> None:
+        self.walls = tuple(walls)
         self.layers: dict[str, tuple[bool, str]] = {}
         self._lock = threading.RLock()
         self._controls: dict[tuple[str, ...], socket.socket] = {}
@@ -90,7 +91,7 @@ class Template:
             ours, theirs = socket.socketpair()
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", str(WORKER / "template.py"), str(theirs.fileno()), folder],
+                    [sys.executable, "-I", str(WORKER / "template.py"), str(theirs.fileno()), folder, *self.walls],
                     pass_fds=[theirs.fileno()], env=environment(), cwd="/", start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 )  # fmt: skip

@@ -1,6 +1,6 @@
 """The process that workers are forked from: torch is imported here once, confined workers start in milliseconds.
 
-Started by the judge as ``python -I template.py CONTROL_FD FOLDER``, with a clean environment. It stays on one thread
+Started by the judge as ``python -I template.py CONTROL_FD FOLDER WALL...``, with a clean environment. It stays on one thread
 and never runs a backward pass, else its children could not. It ends, with all it started, when the judge hangs up.
 
 Requests on the control socket are one line of JSON, some with a descriptor attached; each gets one line back:
@@ -160,12 +160,13 @@ def main(arguments: list[str]) -> None:
         with tempfile.TemporaryDirectory(prefix="flashdojo-") as folder:
             print(json.dumps(confine.try_layers(folder)))
         return
-    control, folder = socket.socket(fileno=int(arguments[0])), arguments[1]
+    control, folder, wanted = socket.socket(fileno=int(arguments[0])), arguments[1], arguments[2:]
     os.set_inheritable(control.fileno(), False)
     from flashdojo_worker import bans, confine, profiles, scratch, serve  # noqa: F401
 
     clean_path()
     layers = confine.try_layers(folder)
+    layers = {name: found if name in wanted else (False, "switched off") for name, found in layers.items()}
     walls = confine.Walls({name for name, (ok, _) in layers.items() if ok})
     bans.prepare()
     template = Template(control, folder, walls)

@@ -166,14 +166,14 @@ def test_forged_frames_are_refused(name):
         from_bytes(FORGED[name])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_is_refused_or_cut_short(noise):
     with pytest.raises((wire.Garbage, EOFError)):
         from_bytes(noise)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
 def test_any_json_as_body_is_read_or_refused(body):
     try:

@@ -1,0 +1,131 @@
+"""Memory of a call, measured from outside the process that makes it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import needs_proc
+
+from grader import procfs
+from grader.workers import WorkerSubject
+
+MB = 1 << 20
+FORMS = """
+import threading, torch
+import numpy as np
+
+def naive(q): return torch.softmax(q @ q.transpose(-1, -2), -1) @ q
+def tiled(q, block=256):
+    n = q.shape[-2]
+    out = torch.empty_like(q)
+    for i in range(0, n, block):
+        qi = q[..., i : i + block, :]
+        m = torch.full_like(qi[..., :1], float("-inf")); l = torch.zeros_like(m); acc = torch.zeros_like(qi)
+        for j in range(0, n, block):
+            kj = q[..., j : j + block, :]
+            s = qi @ kj.transpose(-1, -2)
+            new = torch.maximum(m, s.amax(-1, keepdim=True))
+            p = (s - new).exp(); c = (m - new).exp()
+            l = l * c + p.sum(-1, keepdim=True); acc = acc * c + p @ kj; m = new
+        out[..., i : i + block, :] = acc / l
+    return out
+def thread(q):
+    found = []
+    worker = threading.Thread(target=lambda: found.append(naive(q)))
+    worker.start(); worker.join()
+    return found[0]
+def in_numpy(q):
+    a = q.numpy()[0, 0]
+    s = a @ a.T
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return torch.from_numpy((p / p.sum(-1, keepdims=True)) @ a)[None, None]
+def unseen(q):
+    with torch._C._DisableTorchDispatch(): return naive(q)
+def mapped(q):
+    n = q.shape[-2]
+    s = torch.from_file("scores", shared=True, size=n * n // 4, dtype=torch.float32)
+    return q * s.fill_(1.0)[0]
+"""
+HOARD = """
+import torch
+scores = torch.empty(4096, 4096).fill_(0)
+def naive(q):
+    torch.matmul(q[0, 0], q[0, 0].t(), out=scores)
+    torch.softmax(scores, -1, out=scores)
+    return scores @ q
+def nothing(q): return q
+"""
+
+
+@pytest.fixture()
+def q() -> torch.Tensor:
+    return torch.randn(1, 1, 4096, 16)
+
+
+@needs_proc
+def test_tiles_take_little_and_the_full_matrix_shows(program, q):
+    subject = program(FORMS)
+    tiled = subject.call("tiled", q, memory=True)
+    assert tiled.peak_bytes < 4 * MB
+    assert tiled.held_bytes < 8 * MB
+    assert subject.call("naive", q, memory=True).peak_bytes > 100 * MB
+    again = subject.call("tiled", q, memory=True)
+    assert again.peak_bytes < 4 * MB
+    assert again.held_bytes < 16 * MB
+    assert torch.allclose(again.value, subject.call("naive", q).value, atol=1e-5)
+
+
+@needs_proc
+@pytest.mark.parametrize("way", ["thread", "in_numpy", "unseen", "mapped"])
+def test_hiding_the_matrix_does_not_help(program, q, way):
+    assert program(FORMS).call(way, q, memory=True).peak_bytes > 14 * MB
+
+
+@needs_proc
+def test_a_buffer_taken_at_load_is_held(program, q):
+    outcome = program(HOARD).call("naive", q, memory=True)
+    assert outcome.held_bytes + outcome.peak_bytes > 60 * MB
+    assert program("def nothing(q): return q").call("nothing", q, memory=True).held_bytes < 4 * MB
+
+
+@needs_proc
+def test_memory_freed_before_the_call_is_no_hiding_place(program, q):
+    source = FORMS + "\nblocks = [torch.empty(60_000).fill_(1) for _ in range(2000)]\ndel blocks\n"
+    outcome = program(source).call("naive", q, memory=True)
+    assert outcome.peak_bytes + outcome.held_bytes > 100 * MB
+
+
+@needs_proc
+def test_inputs_and_outputs_do_not_count(program):
+    subject = program("def f(x): return x + 1")
+    x = torch.randn(4 << 20)
+    outcome = subject.call("f", x, memory=True)
+    assert outcome.peak_bytes < 2 * MB
+    assert torch.equal(outcome.value, x + 1)
+
+
+def test_without_proc_memory_is_not_measured(program, monkeypatch):
+    monkeypatch.setattr(procfs, "memory", lambda pid: None)
+    outcome = program("def f(x): return x").call("f", torch.ones(3), memory=True)
+    assert outcome.peak_bytes is None
+    assert outcome.held_bytes is None
+
+
+@needs_proc
+def test_a_module_is_measured_as_in_inference(program):
+    subject: WorkerSubject = program(
+        """
+        import torch
+        class M(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.l = torch.nn.Linear(1000, 1000)
+            def forward(self, x):
+                for _ in range(20): x = self.l(x).exp().sub(1)
+                return x
+        """
+    )
+    handle = subject.construct("M")
+    x = torch.zeros(1000, 1000)
+    assert subject.forward(handle, x, memory=True).peak_bytes < 16 * MB
+    assert subject.forward(handle, x).differentiable == (True,)
