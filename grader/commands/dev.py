@@ -47,7 +47,7 @@ def check(stage: str | None, only: str | None) -> int:
                 failures.append((proof, f"{type(error).__name__}: {error}"))
             bar.advance(task)
     for proof, message in failures:
-        console().print(Styled(f"✗ {proof.id}", style="red"), Styled(f"\n    {message}"), sep="")
+        console().print(Styled(f"✗ {proof.id}", style="red"), Styled(f"\n    {message}"), sep="", soft_wrap=True)
     tell(
         say(
             "{good} 个证明成立，{bad} 个不成立（{seconds:.0f} 秒）",
