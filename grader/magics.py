@@ -47,7 +47,7 @@ def neutralise(source: str) -> tuple[str, str | None]:
 def _python(source: str) -> str:
     from IPython.core import inputtransformer2 as ipython
 
-    lines = source.splitlines(keepends=True)
+    lines = [line + "\n" for line in source.split("\n")]
     try:
         for transform in (ipython.leading_indent, ipython.classic_prompt, ipython.ipython_prompt):
             lines = transform(lines)
@@ -59,7 +59,7 @@ def _python(source: str) -> str:
             lines = _same_length(lines, after)
     except (SyntaxError, RuntimeError, RecursionError):
         pass
-    return "".join(lines)
+    return "".join(lines).removesuffix("\n")
 
 
 def _same_length(before: list[str], after: list[str]) -> list[str]:

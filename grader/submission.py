@@ -20,7 +20,7 @@ from grader.text import LANGUAGES, Text, say
 
 SUFFIXES = (".ipynb", ".py")
 MAX_FILE = 20 * 2**20  # bytes; a notebook may carry pictures
-MAX_CODE = 2**20  # characters; the code alone
+MAX_CODE = 2**19  # characters; the code alone
 SKIPPED_ROLES = {"check", "picture", "given-check"}  # cells that only look at the answers
 
 
@@ -63,7 +63,7 @@ def read(path: Path | str) -> Program:
     if not any(raw.source.strip() for raw in notebook.cells):
         raise _refuse(path, "没有代码，请交上写了答案的文件。", "no code in it; hand in the file with your answers.")
     if sum(len(raw.source) for raw in notebook.cells) > MAX_CODE:
-        raise _refuse(path, "代码超过 1 MB，请只留下答案。", "the code is larger than 1 MB; keep only your answers.")
+        raise _refuse(path, "代码超过 512 KB，请只留下答案。", "larger than 512 KB of code; keep only your answers.")
     repairs = list(notebook.repairs)
     cells = _drop_repeated([_cell(raw, repairs) for raw in notebook.cells], repairs)
     return Program(path, hashlib.sha256(data).hexdigest(), cells, notebook.stage, notebook.language, repairs)
