@@ -6,22 +6,30 @@ Line numbers stay as they are. A cell that is Python already is not touched.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import threading
 import warnings
+from collections.abc import Iterator
 
 KEEPS_BODY = {"time", "timeit", "capture", "prun", "memit"}  # cell magics whose body is the learner's Python
 RUNS_STATEMENT = {"time", "timeit", "prun", "memit"}  # line magics that run the Python behind them
 
 _MAGIC_CALL = re.compile(r"get_ipython\(\)\.(run_line_magic|system|getoutput|run_cell_magic)\(")
-_warnings_lock = threading.Lock()
+_lock = threading.RLock()  # the filters of warnings belong to the process
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    with _lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def parse(source: str) -> ast.Module | SyntaxError:
     """The tree, or why there is none. Never raises, whatever the source."""
     try:
-        with _warnings_lock, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _silent():
             return ast.parse(source)
     except SyntaxError as error:
         return error
@@ -41,7 +49,8 @@ def neutralise(source: str) -> tuple[str, str | None]:
         if magic[1] not in KEEPS_BODY:
             return "\n" * (len(lines) - 1), magic[1]
         lines[first] = ""
-    return _python("\n".join(lines)), None
+    with _silent():
+        return _python("\n".join(lines)), None
 
 
 def _python(source: str) -> str:
@@ -57,9 +66,10 @@ def _python(source: str) -> str:
             if not changed:
                 break
             lines = _same_length(lines, after)
-    except (SyntaxError, RuntimeError, RecursionError):
-        pass
-    return "".join(lines).removesuffix("\n")
+    except Exception:  # IPython stumbles over some text that is no Python; the syntax error is reported later
+        return source
+    plain = "".join(lines).removesuffix("\n")
+    return plain if plain.count("\n") == source.count("\n") else source
 
 
 def _same_length(before: list[str], after: list[str]) -> list[str]:

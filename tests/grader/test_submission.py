@@ -135,8 +135,9 @@ def test_what_ipython_adds_is_taken_out_and_lines_stay(source: str, plain: str) 
     assert neutralise(source)[1] is None
 
 
-def test_unparsable_source_comes_back_for_its_error_to_be_shown() -> None:
-    assert neutralise("def f(:")[0] == "def f(:"
+@pytest.mark.parametrize("source", ["def f(:", "a\n=%", "x = (", "'''"])
+def test_unparsable_source_comes_back_for_its_error_to_be_shown(source: str) -> None:
+    assert neutralise(source) == (source, None)
 
 
 def test_no_such_file(tmp_path: Path) -> None:
