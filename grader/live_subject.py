@@ -26,16 +26,18 @@ _INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int
 class LiveSubject:
     """:class:`grader.subject.Subject` over a namespace, such as the globals of a notebook.
 
-    ``bans``: rules of the exercise that the guard enforces. ``limit``: seconds for one call (main thread only: it
+    ``bans``: rules of the exercise that the guard enforces, at the first call of each name (watching every operator of
+    every call would double the time). ``limit``: seconds for one call (main thread only: it
     rests on SIGALRM).
     """
 
     def __init__(self, namespace: dict[str, Any], bans: Iterable[str] = (), limit: float = 10.0):
         self.namespace, self.bans, self.limit = namespace, tuple(bans), limit
         self._objects: list[Any] = []
+        self._guarded: set[str] = set()
 
     def call(self, name: str, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome:
-        return self._run(self._function(name), args, kwargs, observe, memory)
+        return self._run(name, self._function(name), args, kwargs, observe, memory)
 
     def construct(self, name: str, /, *args: Any, **kwargs: Any) -> int:
         maker = self._lookup(name)
@@ -58,7 +60,7 @@ class LiveSubject:
         self, handle: int, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any
     ) -> Outcome:
         graph = not memory  # a graph would keep every tile: memory is that of inference
-        return self._run(self._objects[handle], args, kwargs, observe, memory, graph)
+        return self._run(f"object {handle}", self._objects[handle], args, kwargs, observe, memory, graph)
 
     def backward(
         self,
@@ -87,7 +89,7 @@ class LiveSubject:
             return outputs, tuple(found)
 
         copies = _Copies()
-        outcome = self._run(both, tuple(args), {}, observe, memory)
+        outcome = self._run(f"backward of {name}", both, tuple(args), {}, observe, memory)
         outcome.differentiable = flags[0]
         return outcome
 
@@ -105,6 +107,7 @@ class LiveSubject:
 
     def _run(
         self,
+        name: str,
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -117,7 +120,9 @@ class LiveSubject:
         observer = Observer() if observe or memory else None
         if observer is not None:
             observer.ignore(copies.storages())
-        with self._learner_code(observer, graph):
+        guard = Guard(self.bans) if name not in self._guarded else None
+        self._guarded.add(name)
+        with self._learner_code(observer, graph, guard):
             start = time.perf_counter()
             value = function(*own_args, **own_kwargs)
             seconds = time.perf_counter() - start
@@ -135,9 +140,10 @@ class LiveSubject:
         return outcome
 
     @contextlib.contextmanager
-    def _learner_code(self, observer: Observer | None = None, graph: bool = True) -> Iterator[None]:
-        """Silent, guarded, timed; what learner code raises comes out as a :class:`SubjectError`."""
-        guard = Guard(self.bans)
+    def _learner_code(
+        self, observer: Observer | None = None, graph: bool = True, guard: Guard | None = None
+    ) -> Iterator[None]:
+        """Silent and timed; what learner code raises comes out as a :class:`SubjectError`."""
         silence = io.StringIO()
         try:
             with (
@@ -147,7 +153,7 @@ class LiveSubject:
                 torch.set_grad_enabled(graph),
                 one_thread(),
                 _alarm(self.limit),
-                guard,
+                guard or contextlib.nullcontext(),
                 observer or contextlib.nullcontext(),
             ):
                 yield
@@ -158,7 +164,7 @@ class LiveSubject:
         except (Exception, SystemExit) as error:
             text = str(error)[:500]
             raise Raised(type(error).__name__, text, self._where(error.__traceback__)) from None
-        if guard.refused is not None:  # the learner caught it
+        if guard is not None and guard.refused is not None:  # the learner caught it
             raise Raised("Forbidden", guard.refused.message.en, self._where(guard.refused.__traceback__))
 
     def _where(self, traceback: TracebackType | None) -> Where | None:
