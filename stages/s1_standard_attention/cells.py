@@ -111,7 +111,7 @@ product = 2 * n**3 / (3 * n * n * 2)  # [n, n] × [n, n], float16
 for where, name in ((2 / 4, label("逐元素乘法", "elementwise product")), (product, f"[{n}, {n}] × [{n}, {n}]")):
     rate = min(where * bandwidth, peak) / 1e12
     ax.plot(where, rate, "o", color=PALETTE[1])
-    ax.annotate(name, (where, rate), (0, -16), textcoords="offset points", ha="center", color=PALETTE[1])
+    ax.annotate(name, (where, rate), (8, -14), textcoords="offset points", color=PALETTE[1])
 ax.set(xlabel="flop / byte", ylabel="TFLOPS", title="910B2: 353.9 TFLOPS, 1.6 TB/s", ylim=(0.05, 900))
 ax.text(peak / bandwidth * 1.1, 0.1, f"{peak / bandwidth:.0f} flop/byte", color=PALETTE[5])
 plt.show()

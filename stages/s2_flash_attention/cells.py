@@ -258,10 +258,10 @@ D = 128
 length = 2 ** torch.arange(9, 16)
 figure, ax = plt.subplots(figsize=(7, 3))
 standard = label("标准 Attention", "standard attention")
-ax.loglog(length, 4 * D * length + 4 * length**2, "o-", color=PALETTE[3], label=standard)
 for block_q, color in ((64, PALETTE[4]), (128, PALETTE[0]), (256, PALETTE[2])):
     passes = (length / block_q).ceil()
     ax.loglog(length, (1 + passes) * 2 * D * length, "o-", color=color, label=f"block_q = {block_q}")
+ax.loglog(length, 4 * D * length + 4 * length**2, "--", color=PALETTE[3], linewidth=2.5, label=standard)
 ax.set(xlabel="S", title=label("每个头搬运的元素个数，D = 128", "elements moved per head, D = 128"))
 ax.legend(frameon=False)
 plt.show()
