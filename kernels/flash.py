@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -24,9 +25,9 @@ def flash_attention_forward(
     scale: float | None = None, mask_mode: int = 0, win_left: int = -1, win_right: int = -1,
     block_q: int = 128, block_kv: int = 128,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """q [B, N1, S1, D], k [B, N2, S2, D], v [B, N2, S2, Dv] -> attn_out [B, N1, S1, Dv], softmax_lse [B, N1, S1] (float32).
+    """q [B, N1, S1, D], k [B, N2, S2, D], v [B, N2, S2, Dv] -> attn_out [B, N1, S1, Dv], softmax_lse [B, N1, S1].
 
-    A row that sees no key gives 0 and +inf. Sums run in float32, or float64 for float64 input.
+    softmax_lse is float32; sums run in float32, or float64 for float64 input. A row that sees no key gives 0 and +inf.
     """
     heads_kv, seq_q, seq_kv = k.shape[1], q.shape[2], k.shape[2]
     group = q.shape[1] // heads_kv
@@ -36,8 +37,8 @@ def flash_attention_forward(
     out = queries.new_zeros(*queries.shape[:2], v.shape[-1])
     lse = queries.new_full((*queries.shape[:2], 1), math.inf)
     scratch = queries.new_empty(queries.shape[0] * min(block_q, seq_q) * group * min(block_kv, seq_kv))
-
-    for i, tiles in groupby(visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode, win_left, win_right), _row):
+    visible = visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode, win_left, win_right)
+    for i, tiles in groupby(visible, itemgetter(0)):
         rows = span(i, block_q, seq_q)
         folded = slice(rows.start * group, rows.stop * group)
         query = queries[:, folded]
@@ -140,12 +141,8 @@ class FlashAttentionV1(nn.Module):
         return self.out_proj(out.transpose(1, 2).flatten(2))
 
 
-def _row(tile: tuple[int, int]) -> int:
-    return tile[0]
-
-
 def _fold(x: Tensor, heads_kv: int) -> Tensor:
-    """[B, N1, S, D] -> [B * N2, S * group, D]: the query heads that share a key/value head become rows of one matrix."""
+    """[B, N1, S, D] -> [B * N2, S * group, D]: query heads that share a key/value head become rows of one matrix."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     return wide.unflatten(1, (heads_kv, -1)).transpose(2, 3).flatten(2, 3).flatten(0, 1)
 

@@ -8,6 +8,7 @@ prefix and rows that see no key have attn_out 0, softmax_lse +inf and gradient 0
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ def sequences(x: Tensor, layout: str, cu_seqlens: Tensor | None = None, seqused:
         raise ValueError(f"layout {layout}: cu_seqlens is needed by TND and means nothing elsewhere")
     if cu_seqlens is not None:
         starts = cu_seqlens.tolist()
-        views = [x[a:b].transpose(0, 1)[None] for a, b in zip(starts, starts[1:])]
+        views = [x[a:b].transpose(0, 1)[None] for a, b in pairwise(starts)]
     else:
         views = list((x if layout == "BNSD" else x.transpose(1, 2)).split(1))
     if seqused is None:

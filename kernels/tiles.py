@@ -27,7 +27,7 @@ class Band(NamedTuple):
         return cols.start - (rows.stop - 1) < self.lowest or cols.stop - 1 - rows.start > self.highest
 
     def bias(self, rows: slice, cols: slice, like: Tensor) -> Tensor:
-        """[rows, cols] in the dtype of like: 0 where the query sees the key and -inf where not, to be added to scores."""
+        """What to add to the scores [rows, cols]: 0 where the query sees the key, -inf where not."""
         query = torch.arange(rows.start, rows.stop, device=like.device)[:, None]
         key = torch.arange(cols.start, cols.stop, device=like.device)
         hidden = (key < query + self.lowest) | (key > query + self.highest)
