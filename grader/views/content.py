@@ -23,6 +23,9 @@ STATUS = {
 }
 
 
+ABSENT = ("missing", "not-implemented")
+
+
 @dataclass(frozen=True)
 class Line:
     """One check as a learner reads it."""
@@ -33,11 +36,13 @@ class Line:
     earned: float
     points: float
     message: Text
+    misconception: str | None = None
     idea: tuple[Text, Text] | None = None  # the misconception's name, and what is wrong with it
     facts: list[tuple[Text, str]] = field(default_factory=list)
     where: Text | None = None
     tiles: Mapping[str, Any] | None = None
     tolerance: float | None = None
+    repeats: bool = False  # an earlier check of the exercise says the very same
 
     @property
     def mark(self) -> str:
@@ -61,6 +66,11 @@ class Block:
         return all(line.status in ("passed", "not_measured") for line in self.lines)
 
     @property
+    def untouched(self) -> bool:
+        """Nothing has been written for it."""
+        return bool(self.lines) and all(line.misconception in ABSENT or line.status == "blocked" for line in self.lines)
+
+    @property
     def problems(self) -> list[Line]:
         """What to look at, the cause before what follows from it."""
         order = {"failed": 0, "error": 0, "timeout": 0, "blocked": 1}
@@ -78,15 +88,23 @@ def blocks(submission: Mapping[str, Any], *, live: bool = False) -> list[Block]:
 
 
 def ideas(submission: Mapping[str, Any]) -> list[Text]:
-    """Names of the wrong ideas that were recognised, each once, in the order of the checks."""
+    """The wrong ideas that were recognised, each once with the exercise where it shows first; then what is not there."""
     found: dict[str, Text] = {}
+    absent: list[str] = []
     for exercise in submission["exercises"]:
         stage = _course().stage(exercise["id"].split("-")[0])
+        name = exercise["id"].split("-", 1)[1]
         for check in exercise["checks"]:
-            known = stage.misconceptions.get(check.get("misconception") or "")
-            if known is not None and check["status"] != "passed":
-                found.setdefault(check["misconception"], known.title)
-    return list(found.values())
+            idea = check.get("misconception")
+            if check["status"] == "passed" or idea not in stage.misconceptions:
+                continue
+            if idea in ABSENT:
+                absent.append(name)
+            else:
+                title = stage.misconceptions[idea].title
+                found.setdefault(idea, Text(f"{name}：{title.zh}", f"{name}: {title.en}"))
+    listed = ", ".join(dict.fromkeys(absent))
+    return [*found.values(), *([say("没有写：{names}", "not written: {names}", names=listed)] if absent else [])]
 
 
 def _course() -> catalog.Catalog:
@@ -96,10 +114,14 @@ def _course() -> catalog.Catalog:
 def _block(exercise: Mapping[str, Any], live: bool) -> Block:
     known = _course().exercise(exercise["id"])
     stage = _course().stage(known.stage_id)
-    lines = []
+    lines: list[Line] = []
+    seen: set[tuple[str, str | None]] = set()
     for check in exercise["checks"]:
         misconception = stage.misconceptions.get(check.get("misconception") or "")
         evidence = check.get("evidence") or {}
+        said = (check["status"], (check.get("message") or {}).get("en"))
+        repeats = said in seen
+        seen.add(said)
         shown = check["status"] in ("failed", "error", "timeout")
         lines.append(
             Line(
@@ -109,11 +131,13 @@ def _block(exercise: Mapping[str, Any], live: bool) -> Block:
                 earned=check["earned"],
                 points=check["points"],
                 message=Text(**check["message"]) if check.get("message") else Text("", ""),
+                misconception=check.get("misconception"),
                 idea=(misconception.title, misconception.explain) if misconception and shown else None,
                 facts=_facts(evidence) if shown else [],
                 where=_where(check, live) if shown else None,
                 tiles=evidence.get("tile_errors") if shown else None,
                 tolerance=_float(evidence.get("tolerance")),
+                repeats=repeats and shown,
             )
         )
     return Block(known.id, known.title, known.name, exercise["score"], exercise["max_score"], lines, tuple(known.hints))

@@ -83,7 +83,7 @@ def _exercise(block: Block, lang: str) -> str:
         '<div class="chips">' + " ".join(_chip(line, lang) for line in block.lines) + "</div>",
     ]
     waiting = [line for line in block.problems if line.status == "blocked"]
-    parts += [_card(line, lang) for line in block.problems if line.status != "blocked"]
+    parts += [_card(line, lang) for line in block.problems if line.status != "blocked" and not line.repeats]
     if waiting:
         n = len(waiting)
         text = say(f"另有 {n} 项检查要等上面的问题解决后才运行。", f"{n} more will run once what is above is right.")

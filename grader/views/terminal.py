@@ -102,6 +102,9 @@ def _exercise(block: Block, lang: str) -> RenderableType:
     head.append(block.title.pick(lang))
     head.append(f"  {number(block.score)}/{number(block.max_score)}", style=_heat(block.score, block.max_score))
     parts: list[RenderableType] = [head]
+    if block.untouched:
+        first = block.problems[0].message.pick(lang)
+        return Group(head, Padding(Styled(first, style="bright_black"), (0, 0, 0, 2), expand=False), "")
     parts += [Padding(_line(line, lang), (0, 0, 0, 2), expand=False) for line in block.lines]
     return Group(*parts, "")
 
@@ -113,7 +116,7 @@ def _line(line: Line, lang: str) -> RenderableType:
     head.append(f"  {line.id.split('.', 1)[-1]}  {number(line.earned)}/{number(line.points)}", style="bright_black")
     if line.status in ("blocked", "not_measured"):
         head.append(f"  {STATUS[line.status].pick(lang)}", style="bright_black")
-    if line.status in ("passed", "blocked", "not_measured"):
+    if line.repeats or line.status in ("passed", "blocked", "not_measured"):
         return head
     details: list[RenderableType] = []
     if line.idea:

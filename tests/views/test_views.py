@@ -184,7 +184,7 @@ def test_the_class_table_names_the_ideas_and_the_unreadable(submission: dict[str
         terminal.show_batch(out, [submission, lost], lang="en")
         text = printed(out)
         assert all(cell_len(line) <= width for line in text.splitlines())
-        assert "Not written yet" in text
+        assert "notwritten:forward" in re.sub(r"\s", "", text)
         assert "unreadable" in text
         assert "bob" in text
 
@@ -200,3 +200,21 @@ def test_tiles_as_characters(error: Any, sign: str) -> None:
 def test_ideas_are_listed_once(submission: dict[str, Any]) -> None:
     submission["exercises"][0]["checks"].append(check("more", "failed", 1, misconception="not-implemented"))
     assert len(content.ideas(submission)) == 1
+
+
+def test_what_is_said_of_every_check_is_shown_once(submission: dict[str, Any]) -> None:
+    same = {"message": {"zh": "不许", "en": "not allowed"}}
+    submission["exercises"][0]["checks"] = [check(name, "failed", 1, **same) for name in ("a", "b", "c")]
+    assert read(html.render(submission, lang="en")).text.count("not allowed") == 1
+    out = screen(80)
+    terminal.show_submission(out, submission, lang="en")
+    assert printed(out).count("not allowed") == 1
+    assert printed(out).count("0/1") == 3
+
+
+def test_an_exercise_that_was_not_begun_takes_one_line(submission: dict[str, Any]) -> None:
+    begun = [check("a", "failed", 1, misconception="not-implemented"), check("b", "blocked", 1)]
+    submission["exercises"][0]["checks"] = begun
+    out = screen(80)
+    terminal.show_submission(out, submission, lang="en")
+    assert len([line for line in printed(out).splitlines() if line.strip()]) == 2
