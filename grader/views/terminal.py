@@ -54,7 +54,7 @@ def show_batch(out: Console, submissions: Sequence[Mapping[str, Any]], *, lang: 
     ids = list(dict.fromkeys(e["id"] for s in graded for e in s["exercises"]))
     wide = out.width >= 60 + 8 * len(ids)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), expand=False)
-    table.add_column(say("谁", "who").pick(lang), overflow="fold", max_width=26)
+    table.add_column(say("谁", "who").pick(lang), overflow="fold", max_width=20)
     table.add_column(say("得分", "score").pick(lang), justify="right", no_wrap=True)
     if wide:
         for exercise in ids:

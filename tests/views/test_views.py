@@ -178,6 +178,7 @@ def test_colour_only_for_people(submission: dict[str, Any], monkeypatch: pytest.
 
 def test_the_class_table_names_the_ideas_and_the_unreadable(submission: dict[str, Any]) -> None:
     message = {"zh": "没有这个文件", "en": "no such file"}
+    submission["student"] = "ada"
     lost = submission | {"student": "bob", "status": "unreadable", "message": message, "exercises": [], "score": 0.0}
     for width in (50, 120):
         out = screen(width)
