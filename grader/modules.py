@@ -17,7 +17,9 @@ from grader.attention_ideas import SCALE, SOFTMAX
 from grader.cases import Attention, normal
 from grader.compare import Expected, eps, error_of, largest
 from grader.diagnose import Suspect
+from grader.subject import Raised
 from grader.text import Text, say
+from grader.vocabulary import Context
 from grader.wrong_attention import Changes, simulate
 
 PARAMETERS = tuple(f"{name}.{kind}" for name in ("q_proj", "k_proj", "v_proj", "out_proj") for kind in ("weight", "bias"))
@@ -200,3 +202,46 @@ def module_suspects() -> list[Suspect]:
 
 def _inner(changes: Changes) -> Callable[[Module], dict[str, Tensor]]:
     return lambda case: compute(case, inner=changes)
+
+
+# what every such module is asked ---------------------------------------------------------------------------------
+
+
+def require_parameters(ctx: Context, state: Any, hidden: int) -> None:
+    missing = [name for name in PARAMETERS if name not in state]
+    if missing:
+        only_biases = all(name.endswith(".bias") for name in missing)
+        ctx.fail(
+            say("state_dict 里缺少 {missing}。", "The state_dict lacks {missing}.", missing=", ".join(missing)),
+            misconception="bias-missing" if only_biases else "parameter-names", evidence={"got": sorted(state)[:20]},
+        )
+    for name in PARAMETERS:
+        want = [hidden, hidden] if name.endswith("weight") else [hidden]
+        if list(state[name].shape) != want:
+            ctx.fail(
+                say("{name} 的形状应是 {want}，得到 {got}。", "{name} must have shape {want}, it has {got}.",
+                    name=name, want=want, got=list(state[name].shape)),
+                misconception="projection-size", evidence={"shape": list(state[name].shape), "expected": want},
+            )
+
+
+def one_head(case: Module) -> Module:
+    return Module(case.x, 1, case.state, case.block_size)
+
+
+def require_value_error(ctx: Context, name: str, arguments: tuple[int, ...]) -> None:
+    try:
+        ctx.subject.construct(name, *arguments)
+    except Raised as error:
+        if error.kind != "ValueError":
+            ctx.fail(
+                say("hidden_dim 不是 num_heads 的倍数时应抛出 ValueError，得到的是 {kind}。",
+                    "When hidden_dim is not a multiple of num_heads it must raise ValueError, it raised {kind}.", kind=error.kind),
+                misconception="indivisible-exception", evidence={"got": error.kind}, where=error.where,
+            )
+        return
+    ctx.fail(
+        say("hidden_dim={0} 不是 num_heads={1} 的倍数，应抛出 ValueError，却没有。".format(*arguments),
+            "hidden_dim={0} is not a multiple of num_heads={1}: it must raise ValueError, it did not.".format(*arguments)),
+        misconception="indivisible-accepted",
+    )

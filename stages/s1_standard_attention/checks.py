@@ -14,8 +14,7 @@ from grader.cases import Attention, Shape, draw, normal
 from grader.compare import Expected, distance
 from grader.examine import Examination, all_right, only, unchanged
 from grader.formulas import check_number
-from grader.modules import PARAMETERS, Module, draw_module, module_suspects
-from grader.subject import Raised
+from grader.modules import Module, draw_module, module_suspects, one_head, require_parameters, require_value_error
 from grader.vocabulary import Context, check, say
 from grader.wrong_attention import suspects
 
@@ -272,28 +271,10 @@ def shared(case: Attention) -> Attention:
 MODULE = "StandardAttention"
 
 
-@check("s1-module.parameters", points=5, concept="module")
+@check("s1-module.parameters", points=0, concept="module")
 def module_parameters(ctx: Context) -> None:
     """The four projections exist under their names, with weights and biases of the right shapes."""
     require_parameters(ctx, ctx.subject.state(ctx.subject.construct(MODULE, 12, 3)), 12)
-
-
-def require_parameters(ctx: Context, state: Any, hidden: int) -> None:
-    missing = [name for name in PARAMETERS if name not in state]
-    if missing:
-        only_biases = all(name.endswith(".bias") for name in missing)
-        ctx.fail(
-            say("state_dict 里缺少 {missing}。", "The state_dict lacks {missing}.", missing=", ".join(missing)),
-            misconception="bias-missing" if only_biases else "parameter-names", evidence={"got": sorted(state)[:20]},
-        )
-    for name in PARAMETERS:
-        want = [hidden, hidden] if name.endswith("weight") else [hidden]
-        if list(state[name].shape) != want:
-            ctx.fail(
-                say("{name} 的形状应是 {want}，得到 {got}。", "{name} must have shape {want}, it has {got}.",
-                    name=name, want=want, got=list(state[name].shape)),
-                misconception="projection-size", evidence={"shape": list(state[name].shape), "expected": want},
-            )
 
 
 def _call_module(ctx: Context, case: Module) -> Any:
@@ -308,7 +289,7 @@ def _module(make: Any, **more: Any) -> Examination:
     )
 
 
-@check("s1-module.values", points=9, concept="module", needs=("s1-module.parameters",))
+@check("s1-module.values", points=12, concept="module", needs=("s1-module.parameters",))
 def module_values(ctx: Context) -> None:
     """One head, so that nothing but the projections and attention itself can be wrong."""
     sizes = ((2, 7, 1, 8), (3, 5, 1, 6))
@@ -318,7 +299,7 @@ def module_values(ctx: Context) -> None:
     ).run(ctx)  # fmt: skip
 
 
-@check("s1-module.heads", points=8, concept="heads", needs=("s1-module.values",))
+@check("s1-module.heads", points=10, concept="heads", needs=("s1-module.values",))
 def module_heads(ctx: Context) -> None:
     """Several heads, against torch.nn.MultiheadAttention with the same weights."""
     sizes = ((2, 6, 4, 3), (3, 5, 2, 4))
@@ -327,10 +308,6 @@ def module_heads(ctx: Context) -> None:
         control=lambda ctx, case: all_right(_call_module(ctx, one_head(case)), {"output": one_head(case).expected}),
         catch=lambda: only(module_suspects(), "heads-split", "heads-merge", "heads-not-split"),
     ).run(ctx)  # fmt: skip
-
-
-def one_head(case: Module) -> Module:
-    return Module(case.x, 1, case.state, case.block_size)
 
 
 @check("s1-module.shape", points=3, concept="module", needs=("s1-module.values",))
@@ -348,27 +325,9 @@ def module_shape(ctx: Context) -> None:
         ctx.fail(say("输出里有 NaN 或无穷大。", "The output holds NaN or infinity."), misconception="unstable-softmax")
 
 
-@check("s1-module.indivisible", points=3, concept="heads", needs=("s1-module.parameters",))
+@check("s1-module.indivisible", points=3, concept="heads", needs=("s1-module.parameters", "s1-module.values"))
 def module_indivisible(ctx: Context) -> None:
     require_value_error(ctx, MODULE, (10, 3))
-
-
-def require_value_error(ctx: Context, name: str, arguments: tuple[int, ...]) -> None:
-    try:
-        ctx.subject.construct(name, *arguments)
-    except Raised as error:
-        if error.kind != "ValueError":
-            ctx.fail(
-                say("hidden_dim 不是 num_heads 的倍数时应抛出 ValueError，得到的是 {kind}。",
-                    "When hidden_dim is not a multiple of num_heads it must raise ValueError, it raised {kind}.", kind=error.kind),
-                misconception="indivisible-exception", evidence={"got": error.kind}, where=error.where,
-            )
-        return
-    ctx.fail(
-        say("hidden_dim={0} 不是 num_heads={1} 的倍数，应抛出 ValueError，却没有。".format(*arguments),
-            "hidden_dim={0} is not a multiple of num_heads={1}: it must raise ValueError, it did not.".format(*arguments)),
-        misconception="indivisible-accepted",
-    )
 
 
 @check("s1-module.repeat", points=2, concept="repeatable", needs=("s1-module.values",))
