@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,11 +59,13 @@ def grade_paths(
     exercises: Collection[str] | None = None,
     course: catalog.Catalog | None = None,
     limits: Limits | None = None,
+    template: Template | None = None,
 ) -> dict[str, Any]:
     """The result document for files and folders, in the order given (a folder's files sorted).
 
     Order and ``jobs`` change nothing in it but seconds. ``on_progress(done, total, submission)`` comes after each
-    submission, one call at a time. Raises :class:`catalog.UnknownName` for a stage or exercise that is none,
+    submission, one call at a time. ``template``: one that the caller keeps warm, else one is made for this call.
+    Raises :class:`catalog.UnknownName` for a stage or exercise that is none,
     :class:`catalog.CatalogError` when the course itself is wrong, :class:`Refused` on an installation without a clone.
     """
     require_clone()
@@ -74,11 +76,12 @@ def grade_paths(
     secret = secret or Secret()
     done = 0
     lock = threading.Lock()
-    with Template() as template, _single_threaded():
+    with Template() if template is None else nullcontext(template) as template, _single_threaded():
+        grading = _Grading(course, wanted, secret, template, only_public, chosen, limits)
 
         def grade(entry: Entry) -> dict[str, Any]:
             nonlocal done
-            row = _grade_entry(entry, course, wanted, secret, template, only_public, chosen, limits)
+            row = grading.entry(entry)
             with lock:
                 done += 1
                 if on_progress:
@@ -151,62 +154,67 @@ def student_of(path: Path) -> str:
     return submission.shown(path.stem or path.name) or "?"
 
 
-def _grade_entry(
-    entry: Entry,
-    course: catalog.Catalog,
-    stage: catalog.Stage | None,
-    secret: Secret,
-    template: Template,
-    only_public: bool,
-    exercises: Collection[str] | None,
-    limits: Limits | None,
-) -> dict[str, Any]:
-    start = time.perf_counter()
-    program = None
-    try:
-        if entry.problem:
-            raise Unreadable(entry.problem)
-        program = submission.read(entry.path)
-        graded_as = stage or _own_stage(program, course)
+@dataclass(frozen=True)
+class _Grading:
+    """What is the same for all submissions of one run."""
+
+    course: catalog.Catalog
+    stage: catalog.Stage | None  # None: each notebook says its own
+    secret: Secret
+    template: Template
+    only_public: bool
+    exercises: Collection[str] | None
+    limits: Limits | None
+
+    def entry(self, entry: Entry) -> dict[str, Any]:
+        """One element of the document's ``submissions``, whatever happens."""
+        start = time.perf_counter()
+        program = None
+        try:
+            if entry.problem:
+                raise Unreadable(entry.problem)
+            program = submission.read(entry.path)
+            return self.program(program, entry.student)
+        except Unreadable as error:
+            status, message = "unreadable", error.message
+        except Exception as error:
+            log.exception("grading %s failed", entry.path)
+            status = "failed"
+            message = say(
+                "评分程序自己出错了：{kind}: {text}。这不是提交的问题。",
+                "the grader itself failed: {kind}: {text}. The submission is not to blame.",
+                kind=type(error).__name__,
+                text=results.clean(error),
+            )
+        return results.submission(
+            path=submission.shown(entry.path),
+            student=entry.student,
+            stage=self.stage.id if self.stage else program.stage if program else None,
+            sha256=program.sha256 if program else None,
+            status=status,
+            max_score=self.stage.points if self.stage else 0.0,
+            message=message,
+            repairs=program.repairs if program else (),
+            seconds=time.perf_counter() - start,
+        )
+
+    def program(self, program: Program, student: str) -> dict[str, Any]:
+        stage = self.stage or _own_stage(program, self.course)
         row = judge.grade_program(
             program,
-            graded_as,
-            student=entry.student,
-            secret=secret,
-            subject_factory=partial(subject, template, program, limits=limits),
-            only_public=only_public,
-            exercises=exercises,
+            stage,
+            student=student,
+            secret=self.secret,
+            subject_factory=partial(subject, self.template, program, limits=self.limits),
+            only_public=self.only_public,
+            exercises=self.exercises,
         )
-        if row["message"] is None and program.stage not in (None, graded_as.id):
-            row["message"] = _other_stage(program, graded_as).to_json()
+        if row["message"] is None and program.stage not in (None, stage.id):
+            row["message"] = _other_stage(program, stage).to_json()
         return row
-    except Unreadable as error:
-        status, message = "unreadable", error.message
-    except Exception as error:
-        log.exception("grading %s failed", entry.path)
-        status = "failed"
-        message = say(
-            "评分程序自己出错了：{kind}: {text}。这不是提交的问题。",
-            "the grader itself failed: {kind}: {text}. The submission is not to blame.",
-            kind=type(error).__name__,
-            text=results.clean(error),
-        )
-    return results.submission(
-        path=submission.shown(entry.path),
-        student=entry.student,
-        stage=stage.id if stage else program.stage if program else None,
-        sha256=program.sha256 if program else None,
-        status=status,
-        max_score=stage.points if stage else 0.0,
-        message=message,
-        repairs=program.repairs if program else (),
-        seconds=time.perf_counter() - start,
-    )
 
 
-def subject(
-    template: Template, program: Program, bans: frozenset[str], *, limits: Limits | None = None
-) -> Subject:
+def subject(template: Template, program: Program, bans: frozenset[str], *, limits: Limits | None = None) -> Subject:
     """The program behind the wall. The template is started here, so that no program is charged for it."""
     template.start()
     cells = [

@@ -211,8 +211,8 @@ def test_what_is_forbidden_earns_nothing_and_is_not_run() -> None:
         exercise("s9-two", "two", make("s9-two.a", 3, calls("two"))),
     )  # fmt: skip
     subject = Fake()
-    row = grade(course, subject, "import torch.nn.functional as F\ndef one(x): return F.scaled_dot_product_attention(x)",
-                "def two(x): return x")  # fmt: skip
+    cheat = "import torch.nn.functional as F\ndef one(x): return F.scaled_dot_product_attention(x)"
+    row = grade(course, subject, cheat, "def two(x): return x")
     assert verdicts(row) == {"s9-one.a": "failed", "s9-one.b": "failed", "s9-two.a": "passed"}
     assert first(row)["misconception"] == first(row, "s9-one.b")["misconception"] == "forbidden-library_attention"
     assert first(row)["where"] == {"cell": 1, "line": 2}
