@@ -88,7 +88,7 @@ def blocks(submission: Mapping[str, Any], *, live: bool = False) -> list[Block]:
 
 
 def ideas(submission: Mapping[str, Any]) -> list[Text]:
-    """The wrong ideas that were recognised, each once with the exercise where it shows first; then what is not there."""
+    """The wrong ideas, each once with the exercise where it shows first; then what was not written."""
     found: dict[str, Text] = {}
     absent: list[str] = []
     for exercise in submission["exercises"]:

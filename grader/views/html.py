@@ -35,7 +35,8 @@ _STYLE = """
 .fd .card p{margin:.15em 0}
 .fd .idea{background:var(--soft);border-radius:4px;padding:.3em .6em;margin:.4em 0!important}
 .fd dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:0 .8em;margin:.3em 0;font-size:.93em}
-.fd dt{opacity:.7} .fd dd{margin:0;font-variant-numeric:tabular-nums}
+.fd dt,.fd dd{float:none;clear:none;width:auto;margin:0;padding:0;font-weight:normal}
+.fd dt{opacity:.7;white-space:nowrap} .fd dd{font-variant-numeric:tabular-nums}
 .fd summary{cursor:pointer;opacity:.85} .fd details{margin:.25em 0}
 .fd details p{margin:.2em 0 .2em 1.1em;white-space:pre-wrap}
 .fd .all{font-weight:600;color:var(--ok)} .fd .dim{opacity:.7;font-size:.92em}
