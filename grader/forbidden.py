@@ -39,7 +39,7 @@ _ROOTS = {
     "escape": {
         "os", "posix", "subprocess", "ctypes", "_ctypes", "cffi", "gc", "inspect", "importlib", "pickle", "_pickle",
         "marshal", "dill", "cloudpickle", "shelve", "sqlite3", "socket", "shutil", "tempfile", "pathlib", "io", "mmap",
-        "code", "codeop", "runpy", "types", "signal", "resource", "ast", "dis", "pty", "http", "urllib", "requests",
+        "code", "codeop", "runpy", "signal", "resource", "ast", "dis", "pty", "http", "urllib", "requests",
         "pkgutil", "zipimport", "atexit", "tracemalloc", "linecache", "traceback", "pdb", "bdb", "unittest", "glob",
     },
 }  # fmt: skip
@@ -54,13 +54,17 @@ _TORCH: dict[str, re.Pattern[str]] = {
     ),
     "numpy": re.compile(r"^torch\.(utils\.dlpack|to_dlpack|from_dlpack|Tensor\.(numpy|__array__|__dlpack__))\b"),
     "escape": re.compile(
-        r"^torch\.(load|save|hub|package|library|_C|overrides|fx|distributed|from_file|classes|ops\.load_library"
+        r"^torch\.(load|save|hub|package|library|overrides|fx|distributed|onnx|from_file|classes|ops\.load_library"
+        r"|_(C|refs|decomp|prims|inductor|dynamo|higher_order_ops|subclasses|functorch|ops|library|meta_registrations)"
         r"|jit\.(load|CompilationUnit)|utils\.(_python_dispatch|cpp_extension|model_zoo))\b"
     ),
+    "softmax": re.compile(r"^torch\.(distributions|masked)\b"),
 }
 _NUMPY = re.compile(
-    r"^numpy\.(matmul|dot|einsum|tensordot|inner|vdot|from_dlpack|frombuffer|as(any|contiguous|fortran)?array|linalg)\b"
+    r"^numpy\.(matmul|dot|einsum|tensordot|inner|vdot|from_dlpack|frombuffer|fromiter|linalg|stack|concatenate"
+    r"|as(any|contiguous|fortran)?array|array)\b"
 )
+_TYPES = re.compile(r"^types\.(Function|Lambda|Code|Cell|Method|Frame|Module)Type\b")
 _SYS = re.compile(
     r"^sys\.(modules|_getframe|_current_frames|settrace|setprofile|meta_path|path|path_hooks|addaudithook)\b"
 )
@@ -93,7 +97,7 @@ _MAY_BE_SET = re.compile(
     r"^(matplotlib|pylab|os|warnings|logging|random|IPython|ipywidgets|seaborn|plotly|pandas|tqdm|time|get_ipython)\b"
     r"|^sys\.(path|stdout|stderr|argv|displayhook|excepthook|ps1|ps2)\b"
     r"|^torch\.(backends|_dynamo\.config|_inductor\.config)\b|^numpy\.random\b"
-    r"|^(__main__|submission)\b|^builtins\.(?!__builtins__|__dict__)|^\."
+    r"|^(__main__|submission)\b|^\."
 )
 _HARMLESS_TO_SET = {"__repr__", "__str__", "__format__", "_repr_html_"}
 
@@ -113,7 +117,7 @@ def rules_of_path(path: str) -> frozenset[str]:
         rules |= {"softmax"} if _SOFTMAX.search(path) else set()
     if _NUMPY.search(path):
         rules.add("numpy")
-    if _SYS.search(path) or _BUILTINS.search(path) or path.startswith("builtins.__builtins__"):
+    if _SYS.search(path) or _TYPES.search(path) or _BUILTINS.search(path) or path.startswith("builtins.__builtins__"):
         rules.add("escape")
     if path.rsplit(".", 1)[-1] in _ATTRIBUTES["escape"]:
         rules.add("escape")
@@ -140,4 +144,6 @@ def may_set(path: str, attribute: str | None) -> bool:
     """Whether a submission may assign to ``attribute`` (None: an item) of ``path``."""
     if "()" in path or attribute in _HARMLESS_TO_SET:
         return True
+    if path.startswith("builtins."):
+        return not path.startswith("builtins.__builtins__")
     return bool(_MAY_BE_SET.search(f"{path}.{attribute}" if attribute else path))

@@ -178,7 +178,7 @@ class _Grading:
         except Unreadable as error:
             status, message = "unreadable", error.message
         except Exception as error:
-            log.exception("grading %s failed", entry.path)
+            log.debug("grading %s failed", entry.path, exc_info=True)
             status = "failed"
             message = say(
                 "评分程序自己出错了：{kind}: {text}。这不是提交的问题。",

@@ -201,7 +201,7 @@ def _run(check: Check, state: _Progressing, context: Context, source: Source | N
             missing = _missing(exercise, source, context.subject)
         return verdicts.of_failure(error, exercise, missing)
     except Exception as error:
-        log.exception("check %s failed by itself", check.id)
+        log.debug("check %s failed by itself", check.id, exc_info=True)
         frame = traceback.extract_tb(error.__traceback__)[-1]
         at = f"{Path(frame.filename).name}:{frame.lineno}"
         state.broken = say(
@@ -237,7 +237,7 @@ def _point_to_causes(states: list[_Progressing], source: Source) -> None:
         if not causes:
             continue
         ids = ", ".join(causes)
-        hint = say("它用到的 {ids} 也没通过，先改好它。", "It rests on {ids}, which fails too: fix that first.", ids=ids)
+        hint = say("它用到的 {ids} 也没通过，先改它。", "It rests on {ids}, which fails too; fix that first.", ids=ids)
         for check_id, (verdict, seconds) in state.verdicts.items():
             if verdict.status in ("failed", "error", "timeout") and verdict.misconception is None:
                 state.verdicts[check_id] = Verdict(**(vars(verdict) | {"message": verdict.message.plus(hint)})), seconds

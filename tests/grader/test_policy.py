@@ -392,6 +392,24 @@ CHEATS = {
         def flash_attention_forward(q, k, v):
             return e("ij,kj->ik", q, k)
         """),
+    "numpy by way of lists": ("numpy", "forward", """
+        import numpy as np, torch
+        def flash_attention_forward(q, k, v):
+            return torch.tensor((np.array(q.tolist()) @ np.array(k.tolist())).tolist())
+        """),
+    "a distribution's transform": ("softmax", "softmax", """
+        import torch
+        def softmax(x, dim=-1):
+            onto = torch.distributions.transform_to(torch.distributions.constraints.simplex)
+            return onto(x.movedim(dim, -1)).movedim(-1, dim)
+        """),
+    "tensors without data": ("escape", "forward", """
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        def flash_attention_forward(q, k, v):
+            with FakeTensorMode():
+                return torch.empty(3)
+        """),
     "scipy": ("numpy", "forward", """
         import scipy.special
         def flash_attention_forward(q, k, v):
