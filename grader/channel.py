@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from grader import procfs
-from grader.forkserver import Child, Template
+from grader.forkserver import Child, Template, TemplateError
 from grader.limits import Limits
 from grader.subject import Crashed, TimedOut
 from grader.worker import scratch, wire
@@ -18,6 +18,8 @@ from grader.worker.confine import Order
 
 TICK = 0.05  # seconds between two looks at a busy worker
 SCRATCH_ENTRIES = 1000
+START_SECONDS = 20.0  # for the worker to say hello
+STARVED = 3  # times the limit that a worker gets when others hold the processors
 
 
 class Ended(Exception):
@@ -34,19 +36,19 @@ class Channel:
         self.pid = self.child.pid
         self.cpu = 0.0
         self._held = procfs.memory(self.pid)
-        self._deadline, self._limit = time.monotonic() + 20, 20.0
+        self._start_clock(START_SECONDS)
         hello = self._guarded(lambda: wire.receive(self._fill))
         if hello.head != {"hello": True}:
             raise self._fail(Crashed("garbage", "no greeting"))
 
     def ask(self, seconds: float, head: dict[str, Any], body: Any = None) -> tuple[wire.Frame, list[Any]]:
         """Send a request and wait for the answer. Returns it with the storages that were sent."""
-        self._limit, self._deadline = seconds, time.monotonic() + 1.1 * seconds + 0.3
+        self._start_clock(seconds)
 
         def exchange() -> tuple[wire.Frame, list[Any]]:
             if self._readable(0):
                 self._peek()
-            sent = wire.send(self._write, head | {"seconds": seconds}, body)
+            sent = wire.send(self._write, head, body)
             answer = wire.receive(self._fill)
             self._look_at_scratch()
             return answer, sent
@@ -55,8 +57,8 @@ class Channel:
 
     def close(self) -> None:
         if self.child is not None:
-            _, used = self.template.bury(self.child)
-            self.child, self.cpu = None, used
+            end = self.template.bury(self.child)
+            self.child, self.cpu = None, end[1] if end is not None else 0.0
 
     def _guarded(self, action: Any) -> Any:
         try:
@@ -76,16 +78,19 @@ class Channel:
         return error
 
     def _autopsy(self) -> Crashed:
-        """Why did the worker end?"""
+        """Why did the worker end? Raises :class:`TemplateError` when it was not its own doing."""
         assert self.child is not None
         on_its_own = self.child.ended(1.0)
-        status, self.cpu = self.template.bury(self.child)
+        end = self.template.bury(self.child)
         self.child = None
+        if end is None:
+            raise TemplateError("the template ended in the middle of a call")
+        status, self.cpu = end
         if not on_its_own:
             return Crashed("garbage", "the connection was closed")
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
-            if number == signal.SIGXCPU or (number == signal.SIGKILL and self.cpu >= self.cpu_limit):
+            if number == signal.SIGXCPU or (number == signal.SIGKILL and self.cpu > self.cpu_limit - 0.2):
                 return Crashed("cpu", f"{self.cpu:.0f} s")
             return Crashed("signal", signal.Signals(number).name if number in set(signal.Signals) else str(number))
         return Crashed("exit", str(os.WEXITSTATUS(status)))
@@ -128,9 +133,28 @@ class Channel:
         """Until the socket is ready; looks at the worker every tick."""
         while not self._readable(min(TICK, self._deadline - time.monotonic()), event):
             if time.monotonic() >= self._deadline:
-                raise TimedOut(self._limit)
+                self._end_of_time()
             self._look_at_memory()
             self._look_at_scratch()
+
+    def _start_clock(self, seconds: float) -> None:
+        self._start, self._limit, self._rung = time.monotonic(), seconds, False
+        self._deadline = self._start + seconds
+        self._cpu_before = procfs.cpu_seconds(self.pid)
+
+    def _end_of_time(self) -> None:
+        """Give a starved worker more time; else ring once, so that the worker can say where it is; then give up."""
+        assert self.child is not None
+        state, used = procfs.state(self.pid)
+        starved = state == "R" and used - self._cpu_before < 0.5 * self._limit
+        if starved and time.monotonic() < self._start + STARVED * self._limit:
+            self._deadline = time.monotonic() + 0.1 * self._limit
+        elif not self._rung:
+            self._rung = True
+            self._deadline = time.monotonic() + 0.3
+            self.child.signal(signal.SIGALRM)
+        else:
+            raise TimedOut(self._limit)
 
     def _look_at_memory(self) -> None:
         now = procfs.memory(self.pid)

@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
+import torch
+
 from grader.paths import WORKER
 from grader.worker.confine import LAYERS, Order
 
@@ -45,12 +47,12 @@ class Child:
     generation: int  # of the template that forked it
     pidfd: int | None  # None where the system has none
 
-    def kill(self) -> None:
+    def signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             if self.pidfd is not None:
-                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+                signal.pidfd_send_signal(self.pidfd, number)
             else:
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
 
     def ended(self, seconds: float) -> bool:
         """Has the process ended, or does it within so many seconds?"""
@@ -89,9 +91,11 @@ class Template:
             self._folder = folder = tempfile.mkdtemp(prefix="flashdojo-")
             os.chmod(folder, 0o711)
             ours, theirs = socket.socketpair()
+            packages = os.path.dirname(os.path.dirname(torch.__file__))
+            command = [sys.executable, "-I", str(WORKER / "template.py"), str(theirs.fileno()), folder, packages]
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", str(WORKER / "template.py"), str(theirs.fileno()), folder, *self.walls],
+                    [*command, *self.walls],
                     pass_fds=[theirs.fileno()], env=environment(), cwd="/", start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 )  # fmt: skip
@@ -128,19 +132,20 @@ class Template:
                     self.close()  # it died: start another
         raise AssertionError
 
-    def bury(self, child: Child) -> tuple[int, float]:
-        """Kill the worker and remove its folder. Returns its wait status and the seconds of CPU that it used."""
+    def bury(self, child: Child) -> tuple[int, float] | None:
+        """Kill the worker and remove its folder. Returns its wait status and the seconds of CPU that it used; None when
+        the template had ended before, and taken the worker with it."""
         with self._lock:
             child.connection.close()
             current = child.generation == self.generation and child.bans in self._controls
             try:
                 if not current:
-                    return 0, 0.0  # the template ended and took the worker with it
-                child.kill()
+                    return None
+                child.signal(signal.SIGKILL)
                 answer = self._ask(self._controls[child.bans], {"verb": "reap", "pid": child.pid})
                 return int(answer["status"]), float(answer["cpu"])
             except (OSError, TemplateError):
-                return 0, 0.0
+                return None
             finally:
                 if child.pidfd is not None:
                     os.close(child.pidfd)
@@ -196,10 +201,15 @@ class Template:
 
 def environment() -> dict[str, str]:
     """All that the template is told: nothing of the judge's own environment (which may hold the secret)."""
-    return {
+    told = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
     }  # fmt: skip
+    if sys.platform == "darwin":
+        told["OBJC_DISABLE_INITIALIZE_FORK_SAFETY"] = "YES"  # Apple's libraries else end a fork of a process with torch
+    if "LD_LIBRARY_PATH" in os.environ:
+        told["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]  # some interpreters do not start without
+    return told
 
 
 def _end(process: subprocess.Popen[bytes], controls: dict[Any, socket.socket], folder: str) -> None:

@@ -37,11 +37,16 @@ def reset_peak(pid: int) -> bool:
         return False
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time so far; 0 when unknown."""
+def state(pid: int) -> tuple[str, float]:
+    """The kernel's letter for what the process does (R: it wants a processor), and its seconds of CPU time so far."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
-        return 0.0
+        return "?", 0.0
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time so far; 0 when unknown."""
+    return state(pid)[1]

@@ -164,7 +164,7 @@ class WorkerSubject:
         try:
             frame, sent = channel.ask(seconds, head, body)
             self._raise_what_happened(frame.head, seconds)
-        except (TimedOut, Crashed):
+        except (TimedOut, Crashed, TemplateError):
             if channel.child is None:
                 self.close()
             raise

@@ -114,8 +114,10 @@ def limit(order: Order, own_user: bool, filtered: bool) -> None:
         kind = getattr(resource, "RLIMIT_" + name, None)
         if kind is not None:
             hard = resource.getrlimit(kind)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (value, value + 1 if name == "CPU" and value < hard else value))
+            most = value + 1 if name == "CPU" else value  # a second from SIGXCPU to SIGKILL
+            if hard != resource.RLIM_INFINITY:
+                value, most = min(value, hard), min(most, hard)
+            resource.setrlimit(kind, (value, most))
 
 
 def virtual_size() -> int:

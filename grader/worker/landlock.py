@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 from collections.abc import Iterable
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -33,9 +34,11 @@ def _call(number: int, *args: object) -> int:
 
 def abi() -> int:
     """Version of the kernel's Landlock, 0 when there is none."""
+    if sys.platform != "linux":
+        return 0
     try:
         return _call(CREATE_RULESET, None, 0, 1)
-    except (OSError, AttributeError):
+    except OSError:
         return 0
 
 

@@ -39,7 +39,7 @@ class Program:
         self.module.__file__ = None if notebook else self.cells[0][2] if self.cells else None
         self.errors: list[dict[str, Any]] = []
         sys.modules["__main__"] = sys.modules[self.module.__name__] = self.module
-        add_stubs(self.module)
+        self._stubs = add_stubs(self.module)
         self._flags = 0
 
     def run(self) -> None:
@@ -82,7 +82,9 @@ class Program:
 
     def names(self) -> list[str]:
         return sorted(
-            name for name in list(self.module.__dict__) if type(name) is str and not name.startswith("__")
+            name
+            for name, value in list(self.module.__dict__.items())
+            if type(name) is str and not name.startswith("__") and self._stubs.get(name) is not value
         )[:2000]
 
     def lookup(self, name: str) -> Any:
@@ -124,8 +126,8 @@ def report(error: BaseException, where: dict[str, Any] | None) -> dict[str, Any]
     return {"kind": str(type(error).__name__)[:100], "text": text, "where": where}
 
 
-def add_stubs(module: types.ModuleType) -> None:
-    """What a notebook's kernel offers and a worker does not: names that exist and do nothing."""
+def add_stubs(module: types.ModuleType) -> dict[str, Any]:
+    """What a notebook's kernel offers and a worker does not: names that exist and do nothing. Returns those names."""
 
     def nothing(*args: Any, **kwargs: Any) -> None:
         return None
@@ -140,10 +142,12 @@ def add_stubs(module: types.ModuleType) -> None:
             return nothing
 
     shell = Shell()
-    module.__dict__.update(get_ipython=lambda: shell, display=nothing)
+    stubs = {"get_ipython": lambda: shell, "display": nothing}
+    module.__dict__.update(stubs)
     grader = types.ModuleType("grader")
     grader.check = nothing  # type: ignore[attr-defined]
     live = types.ModuleType("grader.live")
     live.check = nothing  # type: ignore[attr-defined]
     grader.live = live  # type: ignore[attr-defined]
     sys.modules["grader"], sys.modules["grader.live"] = grader, live
+    return stubs

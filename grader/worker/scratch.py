@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import stat
+from collections.abc import Iterator
 
 ENDLESS = 1 << 62
 
@@ -19,16 +20,15 @@ def make(parent: str, name: str, user: int | None) -> str:
 
 def remove(path: str) -> None:
     """Remove a folder. Follows no links and does not recurse: folders inside are moved up, then emptied."""
-    try:
-        top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
+    if not os.path.isdir(path) or os.path.islink(path):
         return
+    os.chmod(path, 0o700)
+    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     fresh = (f".moved-{n}" for n in itertools.count())
     try:
         pending = _empty(top, top, fresh)
         while pending:
             name = pending.pop()
-            os.chmod(name, 0o700, dir_fd=top)
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
             try:
                 pending += _empty(inner, top, fresh)
@@ -40,12 +40,13 @@ def remove(path: str) -> None:
     os.rmdir(path)
 
 
-def _empty(folder: int, top: int, fresh: object) -> list[str]:
+def _empty(folder: int, top: int, fresh: Iterator[str]) -> list[str]:
     """Unlink the files of ``folder``; its folders come to lie in ``top``, under the names returned."""
     moved = []
     for name in os.listdir(folder):
         if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
-            new = next(fresh)  # type: ignore[call-overload]
+            new = next(fresh)
+            os.chmod(name, 0o700, dir_fd=folder)
             os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
             moved.append(new)
         else:

@@ -12,8 +12,7 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import numpy
@@ -24,6 +23,8 @@ from . import wire
 from .memory import trim, warm_up
 from .observer import Observer
 from .program import Missing, OutOfTime, Program, report
+
+MATMULS_TOLD = 50_000
 
 
 def start_alike() -> None:
@@ -44,6 +45,7 @@ class Worker:
         self.connection = connection
         self.program: Program | None = None
         self.objects: list[Any] = []
+        self.patience = Patience()
 
     def serve(self) -> None:
         start_alike()
@@ -67,7 +69,7 @@ class Worker:
         head: dict[str, Any]
         value: Any = None
         try:
-            with alarm(frame.head.get("seconds")):
+            with self.patience:
                 head, value = getattr(self, "do_" + verb)(frame)
             wire.send(self.connection.sendall, head, value)
             return
@@ -147,13 +149,16 @@ class Worker:
         with observer if observer is not None else nullcontext():
             value = function(*args, **kwargs)
         seconds = time.perf_counter() - start
+        trace = observer.trace() if observer is not None else None
+        if trace is not None:
+            trace["matmuls"] = trace["matmuls"][:MATMULS_TOLD]
         shown = outputs[0] if outputs is not None else value
         head = {
             "ok": True,
             "seconds": seconds,
             "digests": [digest(storage) for storage in frame.storages],
             "differentiable": [bool(t.requires_grad) for t in tensors_in(shown)],
-            "trace": observer.trace() if observer is not None else None,
+            "trace": trace,
         }
         return head, plain(value)
 
@@ -187,19 +192,20 @@ def plain(value: Any, depth: int = 0) -> Any:
     return value
 
 
-@contextmanager
-def alarm(seconds: float | None) -> Iterator[None]:
-    """Raise :class:`OutOfTime` in learner code a little before the judge loses patience."""
-    if not seconds:
-        yield
-        return
+class Patience:
+    """While learner code runs (``with patience:``), the judge's signal raises :class:`OutOfTime` in it."""
 
-    def ring(*_: Any) -> None:
-        raise OutOfTime
+    def __init__(self) -> None:
+        self.running = False
+        signal.signal(signal.SIGALRM, self._ring)
 
-    signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    def __enter__(self) -> None:
+        self.running = True
+
+    def __exit__(self, *_: Any) -> None:
+        self.running = False
+
+    def _ring(self, *_: Any) -> None:
+        if self.running:
+            self.running = False
+            raise OutOfTime

@@ -1,7 +1,8 @@
 """The process that workers are forked from: torch is imported here once, confined workers start in milliseconds.
 
-Started by the judge as ``python -I template.py CONTROL_FD FOLDER WALL...``, with a clean environment. It stays on one thread
-and never runs a backward pass, else its children could not. It ends, with all it started, when the judge hangs up.
+Started by the judge as ``python -I template.py CONTROL_FD FOLDER PACKAGES WALL...``, with a clean environment. It stays
+on one thread and never runs a backward pass, else its children could not. It ends, with all it started, when the judge
+hangs up.
 
 Requests on the control socket are one line of JSON, some with a descriptor attached; each gets one line back:
 
@@ -12,6 +13,7 @@ Requests on the control socket are one line of JSON, some with a descriptor atta
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -78,7 +80,7 @@ class Template:
         scratch = self.children[pid]
         _, status, usage = os.wait4(pid, 0)
         del self.children[pid]
-        if scratch is not None:
+        with contextlib.suppress(OSError):  # what is left is tried again at the end
             modules().scratch.remove(scratch)
         return {"status": status, "cpu": usage.ru_utime + usage.ru_stime}
 
@@ -89,8 +91,9 @@ class Template:
                 os.kill(pid, signal.SIGKILL)
         for pid, scratch in self.children.items():
             os.waitpid(pid, 0)
-            if scratch is not None:
-                modules().scratch.remove(scratch)
+            with contextlib.suppress(OSError):
+                if scratch is not None:
+                    modules().scratch.remove(scratch)
 
 
 def modules() -> Any:
@@ -160,7 +163,10 @@ def main(arguments: list[str]) -> None:
         with tempfile.TemporaryDirectory(prefix="flashdojo-") as folder:
             print(json.dumps(confine.try_layers(folder)))
         return
-    control, folder, wanted = socket.socket(fileno=int(arguments[0])), arguments[1], arguments[2:]
+    control = socket.socket(fileno=int(arguments[0]))
+    folder, packages, *wanted = arguments[1:]
+    if packages not in sys.path:
+        sys.path.append(packages)  # where the judge found torch, which may be a place that -I leaves out
     os.set_inheritable(control.fileno(), False)
     from flashdojo_worker import bans, confine, profiles, scratch, serve  # noqa: F401
 

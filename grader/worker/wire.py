@@ -25,7 +25,7 @@ from torch import Tensor
 
 PREFIX = struct.Struct("<4sIQ")
 MAGIC = b"FDJ1"
-HEADER_CAP = 16 << 20  # bytes of JSON
+HEADER_CAP = 8 << 20  # bytes of JSON
 PAYLOAD_CAP = 64 << 20  # bytes of tensors, and of any one tensor when it is written out in full
 DEPTH_CAP = 16
 NODE_CAP = 400_000

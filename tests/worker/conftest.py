@@ -20,7 +20,7 @@ def template() -> Iterator[Template]:
         yield running
 
 
-@pytest.fixture()
+@pytest.fixture
 def program(template: Template) -> Iterator[Make]:
     """``program(source, bans=..., limits=...)``: a subject over a script, or over a list of notebook cells."""
     made: list[WorkerSubject] = []

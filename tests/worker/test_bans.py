@@ -156,7 +156,8 @@ class F(torch.autograd.Function):
 
 
 @pytest.mark.parametrize(
-    "name", "grad backward func vjp jacobian forward_mode traced complexes subclass other_key".split()
+    "name",
+    ["grad", "backward", "func", "vjp", "jacobian", "forward_mode", "traced", "complexes", "subclass", "other_key"],
 )
 def test_autograd_gives_no_gradient(program, name):
     subject = program(AUTOGRAD, bans=("autograd",))
@@ -202,12 +203,12 @@ def honest(x, lengths): return x * (1 / np.sqrt(x.shape[-1])) + torch.tensor(len
 @pytest.mark.parametrize("name", "abcdefghij")
 def test_no_way_into_numpy(program, name):
     x = torch.ones(100, 100)
-    try:
-        value = program(NUMPY, bans=("numpy",)).call(name, x).value
-    except Raised as raised:
-        assert "numpy is not allowed" in raised.text
-        return
-    assert not value.any()
+    subject = program(NUMPY, bans=("numpy",))
+    if name in "ij":  # an array handed to torch is copied, so that writing to the tensor does not fill it
+        assert not subject.call(name, x).value.any()
+    else:
+        with pytest.raises(Raised, match="numpy is not allowed"):
+            subject.call(name, x)
 
 
 def test_numbers_of_numpy_are_fine(program):

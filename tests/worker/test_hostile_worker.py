@@ -15,7 +15,7 @@ from conftest import alive, descendants, needs_proc, wait_until
 
 from grader.paths import ROOT
 from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where
-from grader.workers import Budget, Limits, Template, WorkerSubject
+from grader.workers import Budget, Limits, Template, TemplateError, WorkerSubject
 
 QUICK = Limits(load=1.0, call=1.0)
 
@@ -106,7 +106,8 @@ CALLS = {
         """, (TimedOut, Crashed)),
     "flood on the socket": ("import os\nwhile True: os.write(3, b'FDJ1' + b'\\xff' * 100000)", Crashed),
     "promise of a huge frame": ("import os, struct; os.write(3, struct.pack('<4sIQ', b'FDJ1', 100, 1 << 60))", Crashed),
-    "nested json": ("import os, struct; b = b'[' * 10**6; os.write(3, struct.pack('<4sIQ', b'FDJ1', len(b), 0) + b)", Crashed),
+    "nested json": (
+        "import os, struct; b = b'[' * 10**6; os.write(3, struct.pack('<4sIQ', b'FDJ1', len(b), 0) + b)", Crashed),
     "descriptors to the judge": (
         """
         import socket, os
@@ -136,7 +137,7 @@ CALLS = {
     "huge tensor": ("return torch.zeros(1).expand(1 << 50)", Crashed),
     "large tensor": ("return torch.zeros(1 << 26)", Crashed),
     "many tensors": ("return [torch.zeros(1 << 20)] * 3 + [torch.zeros(1 << 22) for _ in range(5)]", Crashed),
-    "long list": ("return list(range(10**6))", Crashed),
+    "long list": ("return list(range(10**6))", (Crashed, TimedOut)),
     "long string": ("return 'x' * 10**8", Crashed),
     "huge integer": ("return 10 ** 10000", Crashed),
     "subclass": ("return x.as_subclass(type('S', (torch.Tensor,), {}))", Crashed),
@@ -168,7 +169,7 @@ def test_hostile_calls(program, template, name):
     start = time.monotonic()
     with pytest.raises(expected):
         subject.call("f", x)
-    assert time.monotonic() - start < 4.0
+    assert time.monotonic() - start < 8.0
     assert subject.call("ok", x).value[0] == 2, "the next call works again"
     subject.close()
     assert not os.path.exists(scratch)
@@ -188,18 +189,21 @@ LOADS = {
     "crash": ("import ctypes; ctypes.string_at(0)", Crashed),
     "exit": ("import os; os._exit(0)", Crashed),
     "memory": ("a = []\nwhile True: a.append(bytearray(1 << 24))", (TimedOut, Crashed, Missing)),
-    "threads": ("import threading, time\nfor _ in range(10): threading.Thread(target=time.sleep, args=(99,)).start()", Missing),
+    "threads": (
+        "import threading, time\nfor _ in range(10): threading.Thread(target=time.sleep, args=(99,)).start()", Missing),
     "answers in advance": (
-        "import os, struct, json\nb = json.dumps({'head': {'ok': True}, 'body': 7, 'tensors': [], 'storages': []}).encode()\n"
+        "import os, struct, json\n"
+        "b = json.dumps({'head': {'ok': True}, 'body': 7, 'tensors': [], 'storages': []}).encode()\n"
         "m = struct.pack('<4sIQ', b'FDJ1', len(b), 0) + b\nos.write(3, m * 20)", (Crashed, Missing)),
     "deep source": ("x = " + "(" * 5000 + ")" * 5000, Missing),
     "deep expression": ("x = " + "-" * 100_000 + "1", (Missing, Crashed)),
     "null bytes": ("x = 1\0", Missing),
     "surrogates": ("x = '\\ud800'", Missing),
-    "name games": ("import sys\nsys.modules.clear()\n__builtins__.clear() if isinstance(__builtins__, dict) else None", SubjectError),
+    "name games": ("import sys, builtins\nsys.modules.clear()\nvars(builtins).clear()", SubjectError),
     "namespace gone": ("globals().clear()", Missing),
     "hooks": (
-        "import sys, builtins, linecache\nsys.settrace(lambda *a: 1/0)\nbuiltins.isinstance = lambda *a: True\nlinecache.cache.clear()",
+        "import sys, builtins, linecache\nsys.settrace(lambda *a: 1/0)\nbuiltins.isinstance = lambda *a: True\n"
+        "linecache.cache.clear()",
         SubjectError),
 }  # fmt: skip
 
@@ -211,7 +215,7 @@ def test_hostile_loads(program, template, name):
     start = time.monotonic()
     with pytest.raises(expected):
         subject.call("f", 1)
-    assert time.monotonic() - start < 4.0
+    assert time.monotonic() - start < 8.0
     subject.close()
     check_clean(template)
 
@@ -260,7 +264,8 @@ def test_reasons_of_crashes(program):
         def loud(): os.write(3, b"GET / HTTP/1.1 and so on")
         """
     )
-    for name, reason, detail in (("segfault", "signal", "SIGSEGV"), ("leave", "exit", "7"), ("loud", "garbage", "not a")):
+    expected = (("segfault", "signal", "SIGSEGV"), ("leave", "exit", "7"), ("loud", "garbage", "not a"))
+    for name, reason, detail in expected:
         with pytest.raises(Crashed) as crashed:
             subject.call(name)
         assert crashed.value.reason == reason
@@ -377,10 +382,8 @@ def test_the_template_comes_back_when_it_dies():
         folder = template._folder
         template._process.kill()
         template._process.wait()
-        with pytest.raises(Crashed):
-            for _ in range(3):
-                time.sleep(0.1)
-                subject.call("f", 1)
+        with pytest.raises(TemplateError):
+            subject.call("f", 1)
         assert subject.call("f", 3).value == 3
         subject.close()
         assert template._folder != folder
@@ -432,7 +435,8 @@ def test_closing_leaves_nothing():
 def test_a_hostile_neighbour_changes_nothing(template):
     """Results beside a memory bomb and a loop are those without them."""
     good = [(None, "import torch\ndef f(x): return torch.softmax(x, -1)", "good.py")]
-    bad = [(None, "import threading, torch\ndef f(x):\n    a = []\n    while True: a.append(torch.ones(1 << 22))", "bad.py")]
+    bomb = "import torch\ndef f(x):\n    a = []\n    while True: a.append(torch.ones(1 << 22))"
+    bad = [(None, bomb, "bad.py")]
     x = torch.randn(50, 50)
     with WorkerSubject(template, good) as honest, WorkerSubject(template, bad, limits=QUICK) as hostile:
         before = honest.call("f", x).value

@@ -57,7 +57,7 @@ def nothing(q): return q
 """
 
 
-@pytest.fixture()
+@pytest.fixture
 def q() -> torch.Tensor:
     return torch.randn(1, 1, 4096, 16)
 
