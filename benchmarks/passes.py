@@ -1,4 +1,4 @@
-"""The passes that the benchmarks compare: forward and backward of one attention, each (q, k, v, dout, block) -> gradients."""
+"""What the benchmarks compare: forward and backward of one attention, (q, k, v, dout, block) -> gradients."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along dim, measured from the maximum so that nothing overflows."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    exps = (wide - wide.amax(dim, keepdim=True)).exp_()
-    return exps.div_(exps.sum(dim, keepdim=True)).to(x.dtype)
+    exps = torch.exp(wide - wide.amax(dim, keepdim=True))
+    return (exps / exps.sum(dim, keepdim=True)).to(x.dtype)
 
 
 def scaled_dot_product_attention(

@@ -1,10 +1,11 @@
-"""Cases in the manner of the operator's own tests: our rows, rows from a file, cutting them to size, drawing tensors."""
+"""Cases in the manner of the operator's own tests: our rows, rows from a file, cut to size, drawn as tensors."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def cut(case: Case, limit: float) -> Case:
 
 
 def read_cases(path: str | Path) -> list[Case]:
-    """The cases of a .jsonl file, one JSON object a line with the operator's argument names; paged ones are left out."""
+    """The cases of a .jsonl file, one object a line with the operator's argument names; paged ones are left out."""
     objects = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     return [_from_json(x) for x in objects if not x["layout_kv"].startswith("PA_")]
 
@@ -83,7 +84,7 @@ def read_cases(path: str | Path) -> list[Case]:
 def _from_json(x: dict[str, Any]) -> Case:
     def lengths(shape: list[int], cu_seqlens: list[int] | None) -> list[int]:
         if cu_seqlens is not None:
-            return [b - a for a, b in zip(cu_seqlens, cu_seqlens[1:])]
+            return [b - a for a, b in pairwise(cu_seqlens)]
         return [shape[1 if x["layout_q"] == "BSND" else 2]] * shape[0]
 
     seqs_q, seqs_kv = lengths(x["q"], x.get("cu_seqlens_q")), lengths(x["k"], x.get("cu_seqlens_kv"))
