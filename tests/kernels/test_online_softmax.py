@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from hypothesis import given
@@ -33,7 +34,7 @@ cuts = st.lists(st.integers(1, 11), max_size=5, unique=True).map(lambda x: [0, *
 def test_tiles_give_what_all_keys_give(seed, hidden, at):
     scores, values = draw(seed, hidden)
     state = EMPTY
-    for a, b in zip(at, at[1:]):
+    for a, b in pairwise(at):
         state = online_softmax_update(state, scores[..., a:b], values[:, a:b])
     equal(state, online_softmax_update(EMPTY, scores, values))
 
