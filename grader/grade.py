@@ -89,7 +89,11 @@ def grade_paths(
             return row
 
         with ThreadPoolExecutor(max_workers=jobs or default_jobs(len(entries))) as pool:
-            rows = list(pool.map(grade, entries))
+            try:
+                rows = list(pool.map(grade, entries))
+            except BaseException:  # an interruption: what runs is finished, nothing new is begun
+                pool.shutdown(cancel_futures=True)
+                raise
         isolation = [name for name, (in_force, _) in template.layers.items() if in_force]
     return results.document(rows, secret=secret, isolation=isolation)
 

@@ -6,36 +6,54 @@ Nothing is executed. The call graph is an over-approximation: of a name defined 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from grader.scopes import Scope, bindings, literal, root, walk
 from grader.subject import Where
 from grader.submission import Cell, Program
 
 EVERY_NAME = "*"  # a statement that may rebind any name, such as globals()[key] = ...
-DEEPEST = 40  # links of a chain of names, attributes and aliases
+DEEPEST = 20  # links of one chain of attributes and calls
+LONGEST = 10  # names that stand for names
+MOST = 64  # meanings that one name may have
+BUILTINS = {*dir(builtins), "__builtins__"}
 ADDS = {
-    "append", "extend", "insert", "update", "add", "setdefault", "__setitem__", "__setattr__", "register_forward_hook",
+    "append", "extend", "insert", "update", "add", "setdefault", "register", "register_forward_hook", "__setitem__",
+    "__setattr__",
 }  # methods by which a thing takes in what it is given
 
 
 @dataclass(eq=False)
-class Unit:
-    """Code that gives a top-level name its value, or changes it."""
+class Statement:
+    """A simple statement at module level, or the head of a compound one."""
 
-    name: str
+    node: ast.AST
     nodes: list[ast.AST]
     cell: Cell
-    statement: ast.AST
-    path: str | None = None  # of an import: "torch.nn.functional"
 
     @cached_property
     def seen(self) -> list[tuple[ast.AST, Scope | None]]:
         """Every node in it, with its scope."""
         return [pair for node in self.nodes for pair in walk(node)]
+
+
+@dataclass(eq=False)
+class Unit:
+    """Code that gives a top-level name its value, or changes it: a statement, or one expression of it."""
+
+    name: str
+    statement: Statement
+    value: ast.AST | None = None
+    path: str | None = None  # of an import: "torch.nn.functional"
+
+    @cached_property
+    def seen(self) -> list[tuple[ast.AST, Scope | None]]:
+        return list(walk(self.value)) if self.value is not None else self.statement.seen
 
     @cached_property
     def references(self) -> set[str]:
@@ -47,19 +65,6 @@ class Unit:
         }
 
 
-@dataclass
-class Statement:
-    """A simple statement at module level, or the head of a compound one."""
-
-    node: ast.AST
-    nodes: list[ast.AST]
-    cell: Cell
-
-    @cached_property
-    def seen(self) -> list[tuple[ast.AST, Scope | None]]:
-        return [pair for node in self.nodes for pair in walk(node)]
-
-
 class Source:
     """``program`` must not change afterwards."""
 
@@ -69,10 +74,13 @@ class Source:
         self.units: dict[str, list[Unit]] = {}
         self.stars: list[tuple[str, int]] = []  # modules imported with *, and at which statement
         self._last: dict[str, int] = {}  # the statement that binds a name last
+        self._known: dict[tuple[Scope | None, str], set[str]] = {}
+        self._links = 0  # of the chain of names that is being followed
         for position, statement in enumerate(self.statements):
             self._bind(statement, position)
         for statement in self.statements:
             self._changes(statement)
+        self._known.clear()
 
     def defines(self, name: str) -> bool:
         return name in self.units or bool(self.units.get(EVERY_NAME))
@@ -96,16 +104,16 @@ class Source:
     def is_own(self, node: ast.AST, scope: Scope | None) -> bool:
         """Whether an expression surely means something of the submission's: ``self``, a function or class of it."""
         node = root(node)
-        if isinstance(node, ast.Call):
-            return self.is_own(node.func, scope) or (isinstance(node.func, ast.Name) and node.func.id == "super")
+        while isinstance(node, ast.Call):
+            node = root(node.func)
         if not isinstance(node, ast.Name):
             return False
-        if node.id in ("self", "cls"):
+        if node.id in ("self", "cls", "super"):
             return True
         if not is_top_level(node.id, scope):
             return False
         units = self.units.get(node.id, [])
-        return bool(units) and all(isinstance(unit.statement, ast.FunctionDef | ast.ClassDef) for unit in units)
+        return bool(units) and all(isinstance(unit.statement.node, ast.FunctionDef | ast.ClassDef) for unit in units)
 
     def paths(self, node: ast.AST, scope: Scope | None, depth: int = 0) -> set[str]:
         """The dotted names outside the submission that an expression may mean: ``F.softmax`` ->
@@ -113,7 +121,7 @@ class Source:
         if depth > DEEPEST:
             return set()
         if isinstance(node, ast.Name):
-            return self._name_paths(node.id, scope, depth)
+            return self._name_paths(node.id, scope)
         if isinstance(node, ast.Attribute):
             return {f"{path}.{node.attr}" for path in self.paths(node.value, scope, depth + 1)}
         if isinstance(node, ast.Subscript):
@@ -132,26 +140,41 @@ class Source:
             return self.paths(node.value, scope, depth + 1)
         return set()
 
-    def _name_paths(self, name: str, scope: Scope | None, depth: int) -> set[str]:
+    def _name_paths(self, name: str, scope: Scope | None) -> set[str]:
         home = scope.lookup(name) if scope else None
-        if home is not None:
-            found = set()
-            for value, where in home.aliases.get(name, ()):
-                if isinstance(value, ast.Import | ast.ImportFrom):
-                    found.add(_import_path(value, name))
-                else:
-                    found |= self.paths(value, where, depth + 1)
-            return found
+        key = (home, name)
+        if key not in self._known:
+            if self._links > LONGEST:
+                return set()
+            self._known[key] = set()  # what a name gets from itself (x = x.view(...)) adds nothing
+            self._links += 1
+            found = self._local_paths(name, home) if home else self._global_paths(name)
+            self._links -= 1
+            self._known[key] = set(sorted(found)[:MOST])
+        return self._known[key]
+
+    def _local_paths(self, name: str, home: Scope) -> set[str]:
+        found: set[str] = set()
+        for value, where in home.aliases.get(name, ()):
+            if isinstance(value, ast.Import | ast.ImportFrom):
+                found.add(_import_path(value, name))
+            else:
+                found |= self.paths(value, where)
+        return found
+
+    def _global_paths(self, name: str) -> set[str]:
+        found: set[str] = set()
         units = self.units.get(name, [])
-        found = set()
         for unit in units:
             if unit.path is not None:
                 found.add(unit.path)
-            elif len(unit.nodes) == 1 and isinstance(unit.nodes[0], ast.expr):
-                found |= self.paths(unit.nodes[0], None, depth + 1)
+            elif unit.value is not None:
+                found |= self.paths(unit.value, None)
         last = self._last.get(name, -1)
-        found |= {f"{module}.{name}" for module, position in self.stars if position > last}
-        return found if units or found - {f"{m}.{name}" for m, _ in self.stars} else found | {f"builtins.{name}"}
+        stars = {f"{module}.{name}" for module, position in self.stars if position > last}
+        if not units and name in BUILTINS:
+            stars.add(f"builtins.{name}")
+        return found | stars
 
     def _call_paths(self, node: ast.Call, scope: Scope | None, depth: int) -> set[str]:
         called = self.paths(node.func, scope, depth + 1)
@@ -179,13 +202,12 @@ class Source:
     def defined_at(self, name: str, place: Where) -> bool:
         """Whether the statement that defines ``name`` includes this place."""
         return any(
-            unit.cell.number == place.cell and _first_line(unit.statement) <= place.line <= _last_line(unit.statement)
+            unit.statement.cell.number == place.cell and place.line in _lines(unit.statement.node)
             for unit in self.units.get(name, ())
         )
 
-    def _add(self, name: str, statement: Statement, nodes: Iterable[ast.AST] = (), path: str | None = None) -> None:
-        unit = Unit(name, list(nodes) or statement.nodes, statement.cell, statement.node, path)
-        self.units.setdefault(name, []).append(unit)
+    def _add(self, name: str, *unit: Any) -> None:
+        self.units.setdefault(name, []).append(Unit(name, *unit))
 
     def _bind(self, statement: Statement, position: int) -> None:
         plain: set[str] = set()
@@ -197,10 +219,10 @@ class Source:
             for name, value in bindings(node):
                 self._last[name] = position
                 if isinstance(value, ast.Import | ast.ImportFrom):
-                    self._add(name, statement, [value], _import_path(value, name))
+                    self._add(name, statement, value, _import_path(value, name))
                     plain.add(name)
                 elif value is not None and isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
-                    self._add(name, statement, [value])
+                    self._add(name, statement, value)
                     plain.add(name)
                 elif name not in plain:
                     self._add(name, statement)
@@ -216,6 +238,9 @@ class Source:
                 changed |= self._changed_by_store(node, scope)
             elif isinstance(node, ast.Call):
                 changed |= self._changed_by_call(node, scope)
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):  # @softmax.register
+                hooks = [d for d in node.decorator_list if isinstance(d, ast.Attribute) and d.attr in ADDS]
+                changed.update(*(self._variable(hook, scope) for hook in hooks))
         for name in sorted(changed):
             self._add(name, statement)
 
@@ -272,7 +297,8 @@ def _statements(body: list[ast.stmt], cell: Cell) -> Iterator[Statement]:
             yield Statement(node, [node], cell)
             continue
         inner = [child for block in blocks for child in block]
-        head = [child for child in ast.iter_child_nodes(node) if child not in inner]
+        nested = {id(child) for child in inner}
+        head = [child for child in ast.iter_child_nodes(node) if id(child) not in nested]
         if head or isinstance(node, ast.ExceptHandler):
             yield Statement(node, head, cell)
         stack += reversed(inner)
@@ -287,11 +313,8 @@ def _import_path(node: ast.Import | ast.ImportFrom, name: str) -> str:
     return name
 
 
-def _first_line(node: ast.AST) -> int:
+def _lines(node: ast.AST) -> range:
+    """The lines of a statement, its decorators included."""
     decorators = getattr(node, "decorator_list", [])
-    return min(getattr(part, "lineno", 1) for part in (node, *decorators))
-
-
-def _last_line(node: ast.AST) -> int:
-    last: int | None = getattr(node, "end_lineno", None)
-    return last if last is not None else getattr(node, "lineno", 1)
+    first = min(getattr(part, "lineno", 1) for part in (node, *decorators))
+    return range(first, (getattr(node, "end_lineno", None) or first) + 1)

@@ -182,6 +182,18 @@ def test_progress_counts_up(run: Run, folder: Path) -> None:
     assert {status for _, _, status in seen} == {"graded", "unreadable"}
 
 
+def test_after_an_interruption_nothing_new_is_begun(run: Run, folder: Path) -> None:
+    seen: list[int] = []
+
+    def interrupt(done: int, total: int, row: dict[str, Any]) -> None:
+        seen.append(done)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run([folder], stage="s9", jobs=1, on_progress=interrupt)
+    assert len(seen) < len(SUBMISSIONS)
+
+
 def test_public_checks_of_one_exercise(run: Run, folder: Path) -> None:
     document = run(
         [folder / "right.py"], stage="s9", only_public=True, exercises=["s9.double"]

@@ -799,10 +799,13 @@ def test_the_worked_solutions_break_no_rule(stage: str) -> None:
         "softmax = " + "lambda: " * 90 + "0",
         "softmax = " + "+".join(['"a"'] * 700),
         "softmax = " + "f(" * 90 + ")" * 90,
+        "softmax = f" + "()" * 900,
+        "softmax = f" + ".a" * 900,
+        "\n".join(f"x{i + 1} = x{i}{'.a()' * 30}" for i in range(100)) + "\nsoftmax = x100",
     ],
-    ids=["choices", "cycle", "rebinding", "long", "lambdas", "concatenation", "calls"],
+    ids=["choices", "cycle", "rebinding", "long", "lambdas", "concatenation", "nested", "calls", "attributes", "chain"],
 )
 def test_hostile_source_is_read_quickly(hostile: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     assert rules("softmax", hostile, "def softmax(x, dim=-1):\n    return x0.softmax(dim)\n")
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 10
