@@ -7,20 +7,20 @@ from grader.text import say
 from grader.vocabulary import Context
 
 LIMIT = 8_000_000  # bytes a call may add
-HELD = 40_000_000  # bytes a program may hold before it (imports, its own data) before they count as well
+HELD = 10_000_000  # bytes of what a program held before that it may use in the call before they count as well
 
 
-def require_linear(ctx: Context, outcome: Outcome, length: int) -> None:
-    """Fails when the call grew memory by more than ``LIMIT``. Memory grabbed before the call counts beyond ``HELD``."""
+def require_linear(ctx: Context, outcome: Outcome, length: int, limit: int = LIMIT) -> None:
+    """Fails when the call grew memory by more than ``limit``. Memory grabbed before the call counts beyond ``HELD``."""
     if outcome.peak_bytes is None:
         return  # this machine cannot measure it; the observer's checks still look at sizes
     used = outcome.peak_bytes + max(0, (outcome.held_bytes or 0) - HELD)
-    if used <= LIMIT:
+    if used <= limit:
         return
     ctx.fail(
         say("长度 {n} 时这次调用多用了 {mb:.0f} MB 内存（上限 {limit:.0f} MB）。一个 {n}×{n} 的 float32 矩阵是 {square:.0f} MB。",
             "At length {n} the call took {mb:.0f} MB more memory (limit {limit:.0f} MB). One {n} x {n} float32 matrix is {square:.0f} MB.",
-            n=length, mb=used / 1e6, limit=LIMIT / 1e6, square=4 * length * length / 1e6),
+            n=length, mb=used / 1e6, limit=limit / 1e6, square=4 * length * length / 1e6),
         misconception="quadratic-memory" if used >= 2 * length * length else "too-much-memory",
-        evidence={"max_error": used, "tolerance": LIMIT, "case": f"N={length}"},
+        evidence={"max_error": used, "tolerance": limit, "case": f"N={length}"},
     )

@@ -37,6 +37,31 @@ def reset_peak(pid: int) -> bool:
         return False
 
 
+def forget_touched(pid: int) -> bool:
+    """Mark every page as not used since. False where that cannot be done."""
+    try:
+        with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
+            file.write("1")
+        return True
+    except OSError:
+        return False
+
+
+def touched(pid: int) -> int | None:
+    """Bytes of anonymous pages used since :func:`forget_touched`."""
+    total, anonymous = 0, False
+    try:
+        with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("Referenced:"):
+                    total += int(line.split()[1]) if anonymous else 0
+                elif line[0] in "0123456789abcdef":  # a mapping begins; the fifth field is the file's inode
+                    anonymous = line.split(maxsplit=5)[4] == "0"
+    except (OSError, ValueError, IndexError):
+        return None
+    return total << 10
+
+
 def state(pid: int) -> tuple[str, float]:
     """The kernel's letter for what the process does (R: it wants a processor), and its seconds of CPU time so far."""
     try:

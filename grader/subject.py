@@ -44,7 +44,7 @@ class Outcome:
     seconds: float = 0.0
     trace: Trace | None = None  # when asked with observe=True
     peak_bytes: int | None = None  # growth of the resident set during the call, when asked with memory=True
-    held_bytes: int | None = None  # what the program already held before the call beyond an empty one (memory=True)
+    held_bytes: int | None = None  # held before the call beyond an empty program, and used during it (memory=True)
 
 
 class SubjectError(Exception):

@@ -20,6 +20,8 @@ from grader.worker.wire import Frame, as_buffer, clean
 __all__ = ["Budget", "Limits", "LoadError", "LoadReport", "Template", "TemplateError", "WorkerSubject"]
 
 FILE_GROWTH_CAP = 8 << 20  # bytes of library code that a call may page in without it being counted
+HELD_UNWATCHED = 6 << 20  # bytes that a program may hold before it is asked which of them a call uses
+HELD_UNKNOWN = 34 << 20  # bytes of imports to leave out where the kernel cannot tell that
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,14 @@ class WorkerSubject:
         channel = self._worker()
         self._ask(self.limits.call, {"verb": "prepare"})
         before = procfs.memory(channel.pid)
-        return before if before is not None and procfs.reset_peak(channel.pid) else None
+        if before is None or not procfs.reset_peak(channel.pid):
+            return None
+        if self._held(before) > HELD_UNWATCHED:
+            procfs.forget_touched(channel.pid)
+        return before
+
+    def _held(self, before: procfs.Memory) -> int:
+        return max(0, before.anonymous - self._empty_worker())
 
     def _fill_in_memory(self, outcome: Outcome, before: procfs.Memory, frame: Frame, sent: list[Any]) -> None:
         assert self._channel is not None
@@ -210,7 +219,11 @@ class WorkerSubject:
         own = sum(s.nbytes() for s in sent) + 2 * sum(s.nbytes() for s in frame.storages)
         paged_in = min(max(0, after.files - before.files), FILE_GROWTH_CAP)
         outcome.peak_bytes = max(0, after.peak - before.resident - own - paged_in)
-        outcome.held_bytes = max(0, before.anonymous - self._empty_worker())
+        held = self._held(before)
+        if held > HELD_UNWATCHED:  # imports lie idle during a call; a buffer kept to work in does not
+            touched = procfs.touched(self._channel.pid)
+            held = min(held, touched) if touched is not None else max(0, held - HELD_UNKNOWN)
+        outcome.held_bytes = held
 
     def _empty_worker(self) -> int:
         """Bytes that a worker without a program holds; measured once per template and bans."""
@@ -218,7 +231,8 @@ class WorkerSubject:
         if self.bans not in known:
             empty = WorkerSubject(self.template, [], self.bans)
             try:
-                before = empty._before()
+                empty._ask(empty.limits.call, {"verb": "prepare"})
+                before = procfs.memory(empty._worker().pid)
             finally:
                 empty.close()
             known[self.bans] = before.anonymous if before is not None else 0
