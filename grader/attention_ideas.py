@@ -82,26 +82,22 @@ SOFTMAX = [
 ]
 
 
-def _same_length(value: Tensor, like: Tensor) -> Tensor:
-    """NaN of the right shape when a wrong idea cannot even be carried out on these shapes: it explains nothing."""
-    return value if value.shape == like.shape else torch.full_like(like, math.nan)
-
-
-def _swapped(w: Tensor, scene: Scene) -> Tensor:
-    right = w @ scene.v
-    return _same_length(w.mT @ scene.v, right) if w.shape[-1] == w.shape[-2] else torch.full_like(right, math.nan)
-
-
 FACTORS = [
-    suspect("weights-transposed", values=_swapped),
-    suspect("weights-transposed", scores=lambda q, k, s: (k @ q.mT) * s if k.shape[2] == q.shape[2] else torch.full_like(q @ k.mT, math.nan)),
-    suspect("keys-as-values", values=lambda w, s: _same_length(w @ s.k, w @ s.v)),
-    suspect("wrong-factors", scores=lambda q, k, s: (q @ q.mT) * s if k.shape[2] == q.shape[2] else torch.full_like(q @ k.mT, math.nan)),
-    suspect("wrong-factors", scores=lambda q, k, s: (k @ k.mT) * s if k.shape[2] == q.shape[2] else torch.full_like(q @ k.mT, math.nan)),
-    suspect("wrong-factors", values=lambda w, s: s.v if s.v.shape[2] == w.shape[2] else torch.full_like(w @ s.v, math.nan)),
+    suspect("weights-transposed", values=lambda w, s: w.mT @ s.v),
+    suspect("weights-transposed", scores=lambda q, k, s: (k @ q.mT) * s),
+    suspect("keys-as-values", values=lambda w, s: w @ s.k),
+    suspect("wrong-factors", scores=lambda q, k, s: (q @ q.mT) * s),
+    suspect("wrong-factors", scores=lambda q, k, s: (k @ k.mT) * s),
+    suspect("wrong-factors", values=lambda w, s: s.v),
     suspect("scores-negated", scores=lambda q, k, s: -(q @ k.mT) * s),
-    suspect("output-extra-term", values=lambda w, s: w @ s.v + s.q if s.q.shape[2:] == (w @ s.v).shape[2:] else torch.full_like(w @ s.v, math.nan)),
-    suspect("output-extra-term", values=lambda w, s: w @ s.v + s.v if s.v.shape[2] == w.shape[2] else torch.full_like(w @ s.v, math.nan)),
+    suspect("output-extra-term", values=lambda w, s: w @ s.v + s.q),
+    suspect("output-extra-term", values=lambda w, s: w @ s.v + s.v),
+    suspect("heads-added", values=lambda w, s: (w @ s.v).sum(1, keepdim=True).expand_as(s.v)),
+    suspect("heads-added", values=lambda w, s: (w @ s.v).mean(1, keepdim=True).expand_as(s.v)),
+    suspect("one-query-head", values=lambda w, s: w[:, :1] @ s.v),
+    suspect("one-query-head", values=lambda w, s: (w[:, :1] @ s.v[:, :1]).expand_as(s.v)),
+    suspect("batch-mixed", values=lambda w, s: w[:1] @ s.v),
+    suspect("batch-mixed", values=lambda w, s: (w[:1] @ s.v[:1]).expand_as(s.v)),
 ]
 
 
@@ -124,8 +120,9 @@ HEADS = [
     suspect("gqa-one-head", heads=_pick(lambda h, n, n2: n2 - 1)),
     suspect("gqa-one-head", heads=lambda x, n: _mean(x, n)),
     suspect("gqa-clamped", heads=_pick(lambda h, n, n2: min(h, n2 - 1))),
-    suspect("gqa-group-size", heads=_pick(lambda h, n, n2: min(h // n2, n2 - 1))),
+    suspect("gqa-group-size", heads=_pick(lambda h, n, n2: min(h // n2, n2 - 1) if n2 < n else h)),
     suspect("gqa-reversed", heads=_pick(lambda h, n, n2: n2 - 1 - h // (n // n2))),
+    suspect("gqa-reversed", heads=_pick(lambda h, n, n2: (n - 1 - h) % n2)),
 ]
 
 

@@ -1,15 +1,15 @@
 """Which wrong idea gives exactly these wrong values?
 
 Every suspect is a wrong idea carried out on the inputs of the check. It is named only when its values lie on what the
-learner's program returned, on at least two cases of different geometry, while the right values and every other suspect lie far
-away. A wrong guess costs a learner more than none, so anything less gets no name.
+learner's program returned, on at least two cases of different geometry, while the right values and every other suspect
+lie far away; and it must be right wherever the program is known to be right. A wrong guess costs a learner more than
+none, so anything less gets no name.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -17,7 +17,7 @@ from torch import Tensor
 from grader.compare import Expected, distance, largest
 
 NEAR = 4.0  # tolerances within which a suspect explains a value: its own rounding may differ from the learner's
-FAR = 10.0  # how many times farther off everything else must lie
+FAR = 10.0  # tolerances beyond which something does not explain it
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,14 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the program returned for one case, and what it should have."""
+    """What the program returned for one case (nothing: it is known to be right there), and what it should have."""
 
     case: Any
-    got: Mapping[str, Tensor]
     expected: Mapping[str, Expected]
+    got: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def seen(self) -> Mapping[str, Tensor]:
+        return self.got or {name: expected.value for name, expected in self.expected.items()}
 
 
 @dataclass(frozen=True)
@@ -45,20 +48,25 @@ class Verdict:
     also: str | None = None
 
 
-def name_mistake(observations: Sequence[Observation], suspects: Iterable[Suspect]) -> Verdict | None:
-    """The one idea that explains every observation, or None. Pairs are tried only when no single idea fits."""
-    if len(observations) < 2 or not all(_oracle_is_far(seen) for seen in observations):
+def name_mistake(
+    wrong: Sequence[Observation], suspects: Iterable[Suspect], known: Sequence[Observation] = ()
+) -> Verdict | None:
+    """The one idea that explains every ``wrong`` observation and what is ``known`` to be right, or None.
+
+    Pairs of ideas are tried only when no single one fits.
+    """
+    if len(wrong) < 2 or not all(_oracle_is_far(seen) for seen in wrong):
         return None
     pool = list(suspects)
     for group in ([s for s in pool if s.also is None], [s for s in pool if s.also is not None]):
-        close = group  # suspects not yet ruled out
-        fits = group  # suspects that explain everything so far
-        for seen in observations:
-            offsets = {id(suspect): _offset(suspect, seen) for suspect in close}
-            fits = [s for s in fits if offsets[id(s)] <= 1]
-            close = [s for s in close if offsets[id(s)] < FAR]
+        fits, possible = group, group  # those that explain everything so far; those not ruled out
+        for seen in (*wrong, *known):
+            judged = [(suspect, *_judge(suspect, seen)) for suspect in possible]
+            fitting = {id(suspect) for suspect, fit, _ in judged if fit}
+            fits = [suspect for suspect in fits if id(suspect) in fitting]
+            possible = [suspect for suspect, _, may in judged if may]
         if fits:
-            named = {s.id for s in close}
+            named = {suspect.id for suspect in possible}
             return Verdict(fits[0].id, fits[0].also) if len(named) == 1 else None
     return None
 
@@ -67,20 +75,25 @@ def _oracle_is_far(seen: Observation) -> bool:
     return any(distance(seen.got[name], seen.expected[name].value) >= FAR * seen.expected[name].tol for name in seen.got)
 
 
-def _offset(suspect: Suspect, seen: Observation) -> float:
-    """The distance of the suspect's values from the returned ones, in radii within which it explains them."""
-    values = suspect.values(seen.case)
-    worst = 0.0
-    for name, got in seen.got.items():
+def _judge(suspect: Suspect, seen: Observation) -> tuple[bool, bool]:
+    """Whether the suspect explains what was seen, and whether it may do so when rounding is generous."""
+    try:
+        values = suspect.values(seen.case)
+    except (RuntimeError, ArithmeticError, IndexError, ValueError):
+        return False, False  # the idea cannot be carried out on these shapes
+    fits = may = True
+    for name, got in seen.seen().items():
         if name not in values:
-            return math.inf
+            return False, False
         expected = seen.expected[name]
-        finite = values[name].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-        size = largest(finite.double().abs()) / max(largest(_finite(expected.value).abs()), 1e-30)
-        radius = NEAR * suspect.loose * expected.tol * max(1.0, size)
-        worst = max(worst, distance(got, values[name]) / radius)
-    return worst
+        size = largest(_finite(values[name]).abs()) / max(largest(_finite(expected.value).abs()), 1e-30)
+        unit = expected.tol * max(1.0, size)
+        off = distance(got, values[name])
+        fits = fits and off <= NEAR * suspect.loose * unit
+        may = may and off < max(FAR, 2 * NEAR * suspect.loose) * unit
+    return fits, may
 
 
 def _finite(value: Tensor) -> Tensor:
-    return value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return value.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+

@@ -39,6 +39,7 @@ class Examination:
     expect: Callable[[Any], Mapping[str, Expected]]
     suspects: Callable[[], Sequence[Suspect]] = tuple
     catch: Callable[[], Sequence[Suspect]] = tuple
+    known: Sequence[Callable[[np.random.Generator, int], Any]] = ()  # cases on which the checks before this one passed
     otherwise: str | None = None
     control: Callable[[Context, Any], bool] | None = None
     shapes: Callable[[Any], Mapping[str, Mapping[tuple[int, ...], str]]] = field(default=lambda case: {})
@@ -100,13 +101,14 @@ class Examination:
         suspects = self.suspects()
         if not suspects:
             return None
-        seen = [Observation(case, got, self.expect(case))]
+        wrong = [Observation(case, self.expect(case), got)]
         try:
             other = self.draw(ctx, 1)
-            seen.append(Observation(other, self._returned(ctx, other), self.expect(other)))
+            wrong.append(Observation(other, self.expect(other), self._returned(ctx, other)))
         except (SubjectError, CheckFailed):
             return None
-        return name_mistake(seen, suspects)
+        passed = [make(ctx.rng(f"known {i}"), 0) for i, make in enumerate(self.known)]
+        return name_mistake(wrong, suspects, [Observation(case, self.expect(case)) for case in passed])
 
     def _isolated(self, ctx: Context, case: Any) -> bool:
         if self.control is None:
@@ -133,6 +135,32 @@ def only(suspects: Iterable[Suspect], *ids: str) -> list[Suspect]:
     for suspect in suspects:
         first.setdefault(suspect.id, suspect)
     return [first[id] for id in ids]
+
+
+def repeatable(ctx: Context, call: Callable[[Context, Any], Any], cases: Sequence[Any]) -> None:
+    """The first case again, after others: its answer must be the one it had. Whether it is right is not asked."""
+    before = call(ctx, cases[0])
+    for case in cases[1:]:
+        call(ctx, case)
+    after = call(ctx, cases[0])
+    pairs = list(zip(_tensors(before), _tensors(after), strict=False))
+    if len(_tensors(before)) == len(_tensors(after)) and all(distance(a, b) <= 1e-4 * (1 + _size(a)) for a, b in pairs):
+        return
+    ctx.fail(
+        say("同样的输入，中间换过别的输入再算一次，结果就不同了：两次调用之间不应保存任何状态，也不应有随机性。",
+            "The same inputs give another result after a call with other inputs: nothing may be kept between calls, and "
+            "nothing may be random."),
+        misconception="state-between-calls",
+        evidence={"case": str(cases[0].describe()), "max_error": str(max((distance(a, b) for a, b in pairs), default="-"))},
+    )  # fmt: skip
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    return [item for item in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(item, Tensor)]
+
+
+def _size(value: Tensor) -> float:
+    return float(value.double().nan_to_num(0.0, 0.0, 0.0).abs().max()) if value.numel() else 0.0
 
 
 def unchanged(ctx: Context, changed: Sequence[str], names: Sequence[str]) -> None:

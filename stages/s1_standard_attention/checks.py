@@ -12,7 +12,7 @@ from torch import Tensor
 from grader.attention_ideas import CAUSAL, EMPTY_ROWS, HEADS, SCALE
 from grader.cases import Attention, Shape, draw, normal
 from grader.compare import Expected, distance
-from grader.examine import Examination, all_right, only, unchanged
+from grader.examine import Examination, all_right, only, repeatable, unchanged
 from grader.formulas import check_number
 from grader.modules import Module, draw_module, module_suspects, one_head, require_parameters, require_value_error
 from grader.vocabulary import Context, check, say
@@ -41,7 +41,7 @@ def _soft(ctx: Context, case: Softmax) -> bool:
     return all_right(_call_softmax(ctx, small), {"softmax": small.expected})
 
 
-@check("s1-softmax.values", points=5, concept="softmax")
+@check("s1-softmax.values", points=4, concept="softmax")
 def softmax_values(ctx: Context) -> None:
     shapes = ((5, 7), (3, 11))
     _softmax(lambda rng, n: Softmax(normal(rng, *shapes[n], spread=2.0), given=False), catch=("not-normalised",)).run(ctx)
@@ -84,6 +84,16 @@ def softmax_masked(ctx: Context) -> None:
     _softmax(make, otherwise="softmax-infinity", control=_soft).run(ctx)
 
 
+@check("s1-softmax.inputs", points=1, concept="inputs", needs=("s1-softmax.values",))
+def softmax_inputs(ctx: Context) -> None:
+    """x stays as it was; float64 in gives float64 out, to float64 accuracy."""
+    unchanged(ctx, ctx.subject.call("softmax", normal(ctx.rng(), 4, 6), dim=0).changed, ("x",))
+    _softmax(
+        lambda rng, n: Softmax(normal(rng, 5, 7 + n, dtype=torch.float64)), otherwise="float64-lost",
+        control=lambda ctx, case: all_right(_call_softmax(ctx, Softmax(case.x.float())), {"softmax": Softmax(case.x.float()).expected}),
+    ).run(ctx)  # fmt: skip
+
+
 # s1-attention ----------------------------------------------------------------------------------------------------
 
 
@@ -107,8 +117,25 @@ def _expect(case: Attention) -> dict[str, Expected]:
 def _attention(make: Any, otherwise: str | None = None, control: Any = None, catch: Any = tuple, **more: Any) -> Examination:
     return Examination(
         call=_call, make=make, expect=_expect, suspects=attention_suspects, otherwise=otherwise, control=control, catch=catch,
-        **more,
+        shapes=_shapes, **more,
     )  # fmt: skip
+
+
+def _shapes(case: Attention) -> dict[str, dict[tuple[int, ...], str]]:
+    b, n, s1, _ = case.q.shape
+    return {"attn_out": {(b, s1, n, case.v.shape[-1]): "layout-transposed"}}
+
+
+def _square(rng: np.random.Generator, n: int) -> Attention:
+    return _plain(rng, (Shape(2, 3, seq_q=10, dim=8), Shape(3, 2, seq_q=13, dim=6))[n])
+
+
+def _causal(rng: np.random.Generator, n: int) -> Attention:
+    return _plain(rng, (Shape(2, 2, seq_q=11, dim=8), Shape(1, 3, seq_q=14, dim=6))[n], mask_mode=3)
+
+
+def _offset(rng: np.random.Generator, n: int) -> Attention:
+    return _plain(rng, (Shape(1, 2, seq_q=7, seq_kv=12, dim=8), Shape(2, 2, seq_q=9, seq_kv=11, dim=6))[n], mask_mode=3)
 
 
 def _right(ctx: Context, case: Attention) -> bool:
@@ -124,18 +151,17 @@ VALUES = "s1-attention.values"
 
 @check(VALUES, points=8, concept="attention")
 def attention_values(ctx: Context) -> None:
-    shapes = (Shape(2, 3, seq_q=10, dim=8), Shape(3, 2, seq_q=13, dim=6))
     _attention(
-        lambda rng, n: _plain(rng, shapes[n]), catch=lambda: only(attention_suspects(), "scale-missing", "softmax-over-queries"),
+        _square, catch=lambda: only(attention_suspects(), "scale-missing", "softmax-over-queries"),
     ).run(ctx)  # fmt: skip
-    _attention(lambda rng, n: _plain(rng, shapes[1 - n])).run(ctx)
+    _attention(lambda rng, n: _square(rng, 1 - n)).run(ctx)
 
 
 @check("s1-attention.scale", points=4, concept="scale", needs=(VALUES,))
 def attention_scale(ctx: Context) -> None:
     scales = (0.61, 0.23)
     _attention(
-        lambda rng, n: _plain(rng, Shape(1, 2, seq_q=9 + n, dim=8 - 3 * n), scale=scales[n]), otherwise="scale-ignored",
+        lambda rng, n: _plain(rng, Shape(1, 2, seq_q=9 + n, dim=8 - 3 * n), scale=scales[n]), otherwise="scale-ignored", known=(_square,),
         control=lambda ctx, case: _right(ctx, case.but(scale=None)),
         catch=lambda: only(suspects(SCALE), "scale-ignored", "scale-combined", "scale-inverted"),
     ).run(ctx)  # fmt: skip
@@ -148,7 +174,7 @@ def attention_rectangular(ctx: Context) -> None:
                   Shape(2, 1, seq_q=1, seq_kv=6, dim=4, value_dim=5), Shape(1, 2, seq_q=4, seq_kv=1, dim=5, value_dim=7)):  # fmt: skip
         square = Shape(shape.batch, shape.heads, seq_q=shape.seq_kv, dim=shape.dim)
         _attention(
-            lambda rng, n, shape=shape: _plain(rng, shape), otherwise="shapes-assumed-equal",
+            lambda rng, n, shape=shape: _plain(rng, shape), otherwise="shapes-assumed-equal", known=(_square,),
             control=lambda ctx, case, square=square: _right(ctx, _plain(ctx.rng("square"), square)),
         ).run(ctx)  # fmt: skip
 
@@ -158,11 +184,11 @@ def attention_stable(ctx: Context) -> None:
     """Logits around +300, around -300, and rows whose logits differ by hundreds."""
     for level in (1.0, -1.0):
         _attention(
-            lambda rng, n, level=level: large_logits(rng, n, level), otherwise="unstable-softmax",
+            lambda rng, n, level=level: large_logits(rng, n, level), otherwise="unstable-softmax", known=(_square,),
             control=lambda ctx, case: _right(ctx, case.but(q=case.q / 100)),
         ).run(ctx)  # fmt: skip
     _attention(
-        mixed_logits, otherwise="unstable-softmax", control=lambda ctx, case: _right(ctx, case.but(q=case.q / 100)),
+        mixed_logits, otherwise="unstable-softmax", known=(_square,), control=lambda ctx, case: _right(ctx, case.but(q=case.q / 100)),
     ).run(ctx)  # fmt: skip
 
 
@@ -187,9 +213,8 @@ def mixed_logits(rng: np.random.Generator, n: int) -> Attention:
 
 @check("s1-attention.causal", points=6, concept="causal", needs=(VALUES,))
 def attention_causal(ctx: Context) -> None:
-    shapes = (Shape(2, 2, seq_q=11, dim=8), Shape(1, 3, seq_q=14, dim=6))
     _attention(
-        lambda rng, n: _plain(rng, shapes[n], mask_mode=3), otherwise="causal-mask",
+        _causal, otherwise="causal-mask", known=(_square,),
         control=lambda ctx, case: _right(ctx, case.but(mask_mode=0)),
         catch=lambda: only(suspects(CAUSAL), "causal-ignored", "causal-strict", "causal-one-ahead", "causal-fill"),
     ).run(ctx)  # fmt: skip
@@ -201,15 +226,14 @@ CAUSAL_CHECK = "s1-attention.causal"
 @check("s1-attention.causal-offset", points=4, concept="causal-alignment", needs=(VALUES, CAUSAL_CHECK))
 def attention_causal_offset(ctx: Context) -> None:
     """S1 < S2: the last query sees every key."""
-    shapes = (Shape(1, 2, seq_q=7, seq_kv=12, dim=8), Shape(2, 2, seq_q=9, seq_kv=11, dim=6))
     _attention(
-        lambda rng, n: _plain(rng, shapes[n], mask_mode=3), otherwise="causal-alignment",
+        _offset, otherwise="causal-alignment", known=(_square, _causal),
         control=lambda ctx, case: _right(ctx, case.but(mask_mode=0)),
         catch=lambda: only(suspects(CAUSAL), "causal-top-left", "causal-offset-sign"),
     ).run(ctx)  # fmt: skip
 
 
-@check("s1-attention.empty-rows", points=3, concept="empty-rows", needs=(VALUES, CAUSAL_CHECK))
+@check("s1-attention.empty-rows", points=3, concept="empty-rows", needs=(VALUES, CAUSAL_CHECK, "s1-attention.causal-offset"))
 def attention_empty_rows(ctx: Context) -> None:
     """S1 > S2 with a causal mask: the first S1 - S2 queries see no key and give 0."""
     shapes = (Shape(1, 2, seq_q=11, seq_kv=7, dim=8), Shape(2, 1, seq_q=12, seq_kv=9, dim=6))
@@ -221,7 +245,7 @@ def attention_empty_rows(ctx: Context) -> None:
         return isinstance(got, Tensor) and distance(got[:, :, start:], case.truth[0][:, :, start:]) <= case.expected.tol
 
     _attention(
-        lambda rng, n: _plain(rng, shapes[n], mask_mode=3), otherwise="empty-row", control=control,
+        lambda rng, n: _plain(rng, shapes[n], mask_mode=3), otherwise="empty-row", control=control, known=(_square, _causal, _offset),
         catch=lambda: only(suspects(EMPTY_ROWS), "empty-row-nan", "empty-row-average"),
     ).run(ctx)  # fmt: skip
 
@@ -230,7 +254,7 @@ def attention_empty_rows(ctx: Context) -> None:
 def attention_gqa(ctx: Context) -> None:
     shapes = (Shape(2, 6, 2, seq_q=8, dim=8), Shape(1, 8, 4, seq_q=9, dim=6))
     _attention(
-        lambda rng, n: _plain(rng, shapes[n]), otherwise="gqa-mapping",
+        lambda rng, n: _plain(rng, shapes[n]), otherwise="gqa-mapping", known=(_square,),
         control=lambda ctx, case: _right(ctx, case.but(k=each(case.k, case.group), v=each(case.v, case.group))),
         catch=lambda: only(suspects(HEADS), "gqa-interleaved", "gqa-one-head"),
     ).run(ctx)  # fmt: skip
@@ -244,13 +268,13 @@ def each(x: Tensor, group: int) -> Tensor:
 def attention_inputs(ctx: Context) -> None:
     """Strided and shared inputs are read right and left alone, and a second call gives the same."""
     _attention(
-        lambda rng, n: strided(_plain(rng, Shape(2, 3, seq_q=8 + n, dim=6))), otherwise="assumes-contiguous",
+        lambda rng, n: strided(_plain(rng, Shape(2, 3, seq_q=8 + n, dim=6))), otherwise="assumes-contiguous", known=(_square,),
         control=lambda ctx, case: _right(ctx, case.but(q=case.q.contiguous(), k=case.k.contiguous(), v=case.v.contiguous())),
     ).run(ctx)  # fmt: skip
     case = _plain(ctx.rng("shared"), Shape(1, 2, seq_q=9, dim=6), mask_mode=3)
     unchanged(ctx, ctx.subject.call("scaled_dot_product_attention", case.q, case.k, case.v, **_keywords(case)).changed, "qkv")
     _attention(
-        lambda rng, n: shared(_plain(rng, Shape(1, 2, seq_q=9 + n, dim=6))), otherwise="input-modified",
+        lambda rng, n: shared(_plain(rng, Shape(1, 2, seq_q=9 + n, dim=6))), otherwise="input-modified", known=(_square,),
         control=lambda ctx, case: _right(ctx, case.but(q=case.q.clone(), k=case.k.clone(), v=case.v.clone())),
     ).run(ctx)  # fmt: skip
 
@@ -335,16 +359,7 @@ def module_repeat(ctx: Context) -> None:
     """Another length and batch after the first, and the first again: nothing may be remembered, nothing is random."""
     a, b = draw_module(ctx.rng("a"), 2, 6, 2, 4), draw_module(ctx.rng("b"), 1, 9, 2, 4)
     handle = ctx.subject.construct(MODULE, a.hidden, a.heads)
-    ctx.subject.load_state(handle, {**ctx.subject.state(handle), **a.state})
-    b = Module(b.x, b.heads, a.state)
-    for case in (a, b, a):
-        if not all_right(ctx.subject.forward(handle, case.x).value, {"output": case.expected}):
-            ctx.fail(
-                say("换一个输入再调用，或者重复同一个输入时，结果不对：forward 之间不应保存状态，也不应有随机性。",
-                    "Called again with another input, or with the same one, the result is wrong: nothing may be kept "
-                    "between calls, and nothing may be random."),
-                misconception="state-between-calls", evidence={"case": str(case.describe())},
-            )
+    repeatable(ctx, lambda ctx, case: ctx.subject.forward(handle, case.x).value, [a, b])
 
 
 # s1-cost ---------------------------------------------------------------------------------------------------------

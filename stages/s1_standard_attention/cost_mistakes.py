@@ -32,7 +32,7 @@ WRONG_HBM_BYTES = formulas({
     ],
     "cost-batch-or-heads": [
         "e*N*(2*S1*D + 2*S2*D + 4*S1*S2)", "e*B*(2*S1*D + 2*S2*D + 4*S1*S2)", "e*(2*S1*D + 2*S2*D + 4*S1*S2)",
-        "e*B*(2*S1*D + 2*S2*D + 4*N*S1*S2)",
+        "e*B*(2*S1*D + 2*S2*D + 4*N*S1*S2)", "e*B*N*(2*S1*D + 2*S2*D) + 4*e*B*S1*S2", "e*B*N*(2*S1*D + 2*S2*D) + 4*e*S1*S2",
     ],
     "cost-square": [
         "e*B*N*(2*S1*D + 2*S2*D + 4*S1*S1)", "e*B*N*(2*S1*D + 2*S2*D + 4*S2*S2)", "e*B*N*(4*S1*D + 4*S1*S2)",

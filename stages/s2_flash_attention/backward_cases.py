@@ -102,6 +102,8 @@ def _scene(case: Attention, changes: Changes) -> Scene:
     visible = changes.get("visible", lambda c: c.visible)(case)
     lse = lse[..., None]
     p = changes.get("p", lambda s, lse, visible: (s - lse).exp().masked_fill(~visible, 0.0))(scores, lse, visible)
+    if "tile_p" in changes:
+        p = changes["tile_p"](scores.masked_fill(~visible, -math.inf), case)
     dp = changes.get("dp", lambda dout, v: dout @ v.mT)(dout, v)
     scene = Scene(case, q, k, v, dout, out, lse, scores, visible, p, dp, lse)
     scene.d_term = changes.get("d_term", lambda s: (s.dout * s.out).sum(-1, keepdim=True))(scene)
@@ -153,39 +155,8 @@ def twice(case: Attention) -> float:
     return case.factor**2
 
 
-def _safe(product: Callable[[Scene, Tensor], Tensor], like: Callable[[Scene], Tensor]) -> Callable[[Scene, Tensor], Tensor]:
-    """The product where its shapes allow it and give the right shape, else NaN, which explains nothing."""
-
-    def step(s: Scene, ds: Tensor) -> Tensor:
-        want = like(s)
-        try:
-            value = product(s, ds)
-        except RuntimeError:
-            return torch.full_like(want, math.nan)
-        return value if value.shape == want.shape else torch.full_like(want, math.nan)
-
-    return step
-
-
-def _q(s: Scene) -> Tensor:
-    return s.q
-
-
-def _k(s: Scene) -> Tensor:
-    return s.k
-
-
-def _v(s: Scene) -> Tensor:
-    return s.v
-
-
 def _order(*places: int) -> Callable[..., tuple[Tensor, ...]]:
-    def order(*parts: Tensor) -> tuple[Tensor, ...]:
-        moved = tuple(parts[i] for i in places)
-        same = all(a.shape == b.shape for a, b in zip(parts, moved, strict=True))
-        return moved if same else tuple(torch.full_like(part, math.nan) for part in parts)
-
-    return order
+    return lambda *parts: tuple(parts[i] for i in places)
 
 
 def _last(of: str) -> Callable[[Scene, Tensor], Tensor]:
@@ -218,6 +189,17 @@ def _full(of: str) -> Callable[[Scene, Tensor], Tensor]:
     return step
 
 
+def _tile_d_term(s: Scene) -> Tensor:
+    """rowsum(P * dP) of each tile for itself, spread over the tile's keys."""
+    parts = (s.p * s.dp).split(s.case.block_kv, dim=-1)
+    return torch.cat([part.sum(-1, keepdim=True).expand_as(part) for part in parts], dim=-1)
+
+
+def _tile_softmax(masked: Tensor, case: Attention) -> Tensor:
+    parts = masked.split(case.block_kv, dim=-1)
+    return torch.cat([part.softmax(-1).nan_to_num(0.0) for part in parts], dim=-1)
+
+
 D_TERM = [
     row("d-term-missing", d_term=lambda s: torch.zeros_like(s.lse)),
     row("d-term-missing", ds=lambda s: s.p * s.dp),
@@ -230,10 +212,11 @@ D_TERM = [
     row("d-term-wrong", d_term=lambda s: s.dp.mean(-1, keepdim=True)),
     row("d-term-wrong", d_term=lambda s: s.p.sum(-1, keepdim=True)),
     row("d-term-wrong", d_term=lambda s: s.lse.nan_to_num(posinf=0.0)),
-    row("d-term-wrong", d_term=lambda s: (s.dout * s.v).sum(-1, keepdim=True) if s.v.shape == s.dout.shape else s.lse * math.nan),
-    row("d-term-wrong", d_term=lambda s: (s.dout * s.q).sum(-1, keepdim=True) if s.q.shape == s.dout.shape else s.lse * math.nan),
+    row("d-term-wrong", d_term=lambda s: (s.dout * s.v).sum(-1, keepdim=True)),
+    row("d-term-wrong", d_term=lambda s: (s.dout * s.q).sum(-1, keepdim=True)),
     row("d-term-wrong", d_term=lambda s: (s.p * s.dp).sum(-2, keepdim=True)),
     row("d-term-wrong", d_term=lambda s: (s.dout * s.out).sum(-1, keepdim=True) * s.case.factor),
+    row("d-term-per-tile", d_term=_tile_d_term),
     row("d-term-sign", ds=lambda s: s.p * (s.dp + s.d_term)),
     row("d-term-sign", ds=lambda s: s.p * (s.d_term - s.dp)),
     row("d-term-outside", ds=lambda s: s.p * s.dp - s.d_term),
@@ -264,26 +247,27 @@ SCALES = [
 ]  # fmt: skip
 
 FACTORS = [
-    row("gradient-factors", dq=_safe(lambda s, ds: ds @ s.q, _q)),
-    row("gradient-factors", dq=_safe(lambda s, ds: ds.mT @ s.k, _q)),
-    row("gradient-factors", dq=_safe(lambda s, ds: ds @ s.v, _q)),
-    row("gradient-factors", dq=_safe(lambda s, ds: s.p @ s.k, _q)),
-    row("gradient-factors", dk=_safe(lambda s, ds: ds.mT @ s.k, _k)),
-    row("gradient-factors", dk=_safe(lambda s, ds: ds @ s.q, _k)),
-    row("gradient-factors", dk=_safe(lambda s, ds: s.p.mT @ s.q, _k)),
-    row("gradient-factors", dq=_safe(lambda s, ds: ds @ s.q, _q), dk=_safe(lambda s, ds: ds.mT @ s.k, _k)),
-    row("gradient-factors", dq=_safe(lambda s, ds: ds.mT @ s.k, _q), dk=_safe(lambda s, ds: ds @ s.q, _k)),
-    row("gradient-factors", dp=lambda dout, v: dout @ dout.mT if v.shape == dout.shape else (dout @ v.mT) * math.nan),
-    row("dv-factors", dv=_safe(lambda s, ds: s.p @ s.dout, _v)),
-    row("dv-factors", dv=_safe(lambda s, ds: ds.mT @ s.dout, _v)),
-    row("dv-factors", dv=_safe(lambda s, ds: ds @ s.dout, _v)),
-    row("dv-factors", dv=_safe(lambda s, ds: s.p.mT @ s.out, _v)),
-    row("dv-factors", dv=_safe(lambda s, ds: s.dp.mT @ s.dout, _v)),
-    row("dv-factors", dv=_safe(lambda s, ds: s.scores.mT @ s.dout, _v), loose=4),
+    row("gradient-factors", dq=lambda s, ds: ds @ s.q),
+    row("gradient-factors", dq=lambda s, ds: ds.mT @ s.k),
+    row("gradient-factors", dq=lambda s, ds: ds @ s.v),
+    row("gradient-factors", dq=lambda s, ds: s.p @ s.k),
+    row("gradient-factors", dk=lambda s, ds: ds.mT @ s.k),
+    row("gradient-factors", dk=lambda s, ds: ds @ s.q),
+    row("gradient-factors", dk=lambda s, ds: s.p.mT @ s.q),
+    row("gradient-factors", dq=lambda s, ds: ds @ s.q, dk=lambda s, ds: ds.mT @ s.k),
+    row("gradient-factors", dq=lambda s, ds: ds.mT @ s.k, dk=lambda s, ds: ds @ s.q),
+    row("gradient-factors", dp=lambda dout, v: dout @ dout.mT),
+    row("dv-factors", dv=lambda s, ds: s.p @ s.dout),
+    row("dv-factors", dv=lambda s, ds: ds.mT @ s.dout),
+    row("dv-factors", dv=lambda s, ds: ds @ s.dout),
+    row("dv-factors", dv=lambda s, ds: s.p.mT @ s.out),
+    row("dv-factors", dv=lambda s, ds: s.dp.mT @ s.dout),
+    row("dv-factors", dv=lambda s, ds: s.scores.mT @ s.dout, loose=4),
     row("dv-unnormalised", dv=lambda s, ds: (s.scores - s.scores.amax(-1, keepdim=True)).exp().masked_fill(~s.visible, 0.0).mT @ s.dout, loose=4),
     row("dv-unnormalised", dv=lambda s, ds: s.scores.exp().masked_fill(~s.visible, 0.0).mT @ s.dout, loose=9),
     row("p-without-lse", p=lambda s, lse, seen: s.exp().masked_fill(~seen, 0.0), loose=9),
     row("p-without-lse", p=lambda s, lse, seen: (s - s.amax(-1, keepdim=True)).exp().masked_fill(~seen, 0.0), loose=4),
+    row("p-per-tile", tile_p=_tile_softmax),
     row("p-lse-sign", p=lambda s, lse, seen: (s + lse).exp().masked_fill(~seen, 0.0), loose=9),
     row("p-divided-by-lse", p=lambda s, lse, seen: (s.exp() / lse).masked_fill(~seen, 0.0), loose=9),
     row("p-divided-by-lse", p=lambda s, lse, seen: ((s - s.amax(-1, keepdim=True)).exp() / lse).masked_fill(~seen, 0.0), loose=9),

@@ -11,7 +11,7 @@ import torch
 
 from grader.cases import normal
 from grader.compare import describe, distance, evidence_of, require_tensors, returned, right
-from grader.examine import Examination, all_right, only
+from grader.examine import Examination, all_right, only, unchanged
 from grader.vocabulary import Context, check, say
 from grader.wrong_attention import State
 
@@ -80,7 +80,7 @@ def update_masked_tile(ctx: Context) -> None:
     _isolated(empty, "masked-tile").run(ctx)
 
 
-@check("s2-update.several-tiles", points=3, concept="online-rescaling", needs=("s2-update.values", "s2-update.first-tile"))
+@check("s2-update.several-tiles", points=2.5, concept="online-rescaling", needs=("s2-update.values", "s2-update.first-tile"))
 def update_several_tiles(ctx: Context) -> None:
     """Tile after tile over all keys: acc / row_sum is softmax(scores) @ values. Levels rise and fall from tile to tile."""
     rng = ctx.rng()
@@ -98,6 +98,14 @@ def update_several_tiles(ctx: Context) -> None:
                 "After all tiles acc / row_sum differs from softmax(scores) @ values by up to {error:.2g}.", error=distance(got, truth)),
             evidence={"max_error": str(distance(got, truth)), "tolerance": 2e-5},
         )
+
+
+@check("s2-update.inputs", points=0.5, concept="inputs", needs=("s2-update.values",))
+def update_inputs(ctx: Context) -> None:
+    """The caller's state, scores and values stay as they were."""
+    case = draw_update(ctx.rng(), 0)
+    outcome = ctx.subject.call("online_softmax_update", case.state, case.scores, case.values)
+    unchanged(ctx, outcome.changed, ("state", "scores", "values"))
 
 
 # s2-merge --------------------------------------------------------------------------------------------------------

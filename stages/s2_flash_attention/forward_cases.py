@@ -68,6 +68,17 @@ def mixed(rng: np.random.Generator, n: int) -> Attention:
     return case.but(q=q)
 
 
+def rising(rng: np.random.Generator, n: int) -> Attention:
+    """Logits that rise by more than 100 from tile to tile in even heads and fall in odd ones."""
+    case = even(rng, n)
+    d, tiles = case.q.shape[-1], case.k.shape[2] // case.block_kv
+    levels = torch.linspace(-1, 1, tiles).repeat_interleave(case.block_kv)
+    k, q = case.k.clone(), case.q.clone()
+    k[..., 0] = levels * torch.tensor([1.0, -1.0, 1.0])[: k.shape[1], None]
+    q[..., 0] = 150.0 * math.sqrt(d)
+    return case.but(q=q, k=k)
+
+
 def gqa(rng: np.random.Generator, n: int) -> Attention:
     shape = (Shape(2, 6, 2, seq_q=32, dim=8), Shape(1, 8, 4, seq_q=24, dim=6))[n]
     return draw(rng, shape, **blocks((16, 16), (12, 8))[n])
@@ -149,9 +160,15 @@ def shared(case: Attention) -> Attention:
     return case.but(k=case.q, v=case.q)
 
 
-def linear(rng: np.random.Generator, length: int, block: int, **fields: Any) -> Attention:
+def one_head(rng: np.random.Generator, length: int, block: int, dim: int, **fields: Any) -> Attention:
     """One long head, for memory and tiles: B = N1 = N2 = 1."""
-    return draw(rng, Shape(1, 1, seq_q=length, dim=fields.pop("dim", 16)), block_q=block, block_kv=block, **fields)
+    return draw(rng, Shape(1, 1, seq_q=length, dim=dim), block_q=block, block_kv=block, **fields)
+
+
+def odd_one(rng: np.random.Generator, n: int) -> Attention:
+    """A shape that no other check uses: 0 and 2 without mask, 1 with rows that see no key."""
+    case = draw(rng, Shape(1, 3, seq_q=60, dim=10), block_q=20, block_kv=20)
+    return case.but(k=case.k[:, :, :40], v=case.v[:, :, :40], mask_mode=3) if n == 1 else case
 
 
 def sample_rows(case: Attention, rng: np.random.Generator, count: int = 24) -> tuple[Attention, Tensor]:

@@ -54,14 +54,16 @@ def tile_max_forgets(state: State, scores: Tensor, v: Tensor) -> State:
     return local, state[1] + p.sum(-1, keepdim=True), state[2] + p @ v
 
 
-def normalised(mean: bool) -> Step:
-    """Softmax of every tile on its own, the outputs added."""
+def own_softmax(state: State, scores: Tensor, v: Tensor) -> State:
+    """Softmax of every tile on its own, the outputs added; row_sum counts the tiles."""
+    top = torch.maximum(state[0], scores.amax(-1, keepdim=True))
+    return top, state[1] + 1, state[2] + scores.softmax(-1).nan_to_num(0.0) @ v
 
-    def step(state: State, scores: Tensor, v: Tensor) -> State:
-        count = state[1] + 1
-        return torch.maximum(state[0], scores.amax(-1, keepdim=True)), count, state[2] + scores.softmax(-1).nan_to_num(0.0) @ v
 
-    return step
+def normalised_parts(state: State, scores: Tensor, v: Tensor) -> State:
+    """p divided by the tile's own sum before the product with v, the state kept as it should be."""
+    new, row_sum, _ = update(state, scores, v)
+    return new, row_sum, state[2] * shifted(state[0], new) + scores.softmax(-1).nan_to_num(0.0) @ v
 
 
 def divided_every_step(state: State, scores: Tensor, v: Tensor) -> State:
@@ -82,10 +84,6 @@ def overwritten(total: bool, acc: bool) -> Step:
 
 
 def undivided(state: State, scene: Scene) -> tuple[Tensor, Tensor]:
-    return state[2], (state[0] + state[1].log())[..., 0]
-
-
-def only_acc(state: State, scene: Scene) -> tuple[Tensor, Tensor]:
     return state[2], (state[0] + state[1].log())[..., 0]
 
 
@@ -159,10 +157,12 @@ ONLINE = [
     suspect("rescale-inverted", step=rescaling(shifted, inverse), loose=9),
     suspect("rescale-inverted", step=rescaling(inverse, shifted), loose=9),
     suspect("tile-max-in-p", step=tile_max),
-    suspect("normalised-per-tile", step=normalised(True), finish=over_count),
-    suspect("normalised-per-tile", step=normalised(False), finish=undivided),
+    suspect("normalised-per-tile", step=own_softmax, finish=over_count),
+    suspect("normalised-per-tile", step=own_softmax, finish=undivided),
     suspect("normalised-per-tile", step=divided_every_step, finish=undivided),
     suspect("normalised-per-tile", step=divided_every_step),
+    suspect("normalised-per-tile", step=normalised_parts),
+    suspect("normalised-per-tile", step=normalised_parts, finish=undivided),
     suspect("not-normalised", step=update, finish=undivided, loose=4),
     suspect("last-tile-only", step=overwritten(total=True, acc=True)),
     suspect("last-tile-only", step=overwritten(total=False, acc=True)),
@@ -178,29 +178,51 @@ TAILS = [
     suspect("tail-dropped", empty=zero_rows),
     suspect("tail-dropped", tiles=full_tiles, empty=zero_rows),
     suspect("tail-padded", weights=padded),
+    suspect("tail-padded", weights=padded, empty=zero_rows),
     suspect("tail-counted-twice", tiles=overlapping),
 ]
 
+def guarded(state: State, scene: Scene) -> tuple[Tensor, Tensor]:
+    """acc / row_sum, 0 where row_sum is 0: the guard for rows without keys also hides an underflow."""
+    out, lse = divide(state, scene)
+    return torch.where(state[1] > 0, out, 0.0), lse
+
+
+def clamped(scores: Tensor, visible: Tensor) -> Tensor:
+    return scores.clamp(max=80.0).masked_fill(~visible, -math.inf)
+
+
+def clamped_both(scores: Tensor, visible: Tensor) -> Tensor:
+    return scores.clamp(-80.0, 80.0).masked_fill(~visible, -math.inf)
+
+
 STABILITY = [
-    suspect("no-max-subtraction", step=no_max),
-    suspect("no-max-subtraction", fill=lambda s, v: s.clamp(-80.0, 80.0).masked_fill(~v, -math.inf)),
-    suspect("no-max-subtraction", fill=lambda s, v: s.clamp(max=80.0).masked_fill(~v, -math.inf)),
-    suspect("max-starts-at-zero", step=update, start=max_from(0.0)),
-    suspect("max-starts-at-zero", step=update, start=max_from(-1.0)),
-    suspect("max-starts-too-high", step=update, start=max_from(-100.0)),
-    suspect("max-over-everything", step=whole_tile_max),
-    suspect("max-over-everything", step=row_block_max),
-    suspect("max-of-first-tile", step=first_max),
-]  # fmt: skip
+    row
+    for finish in (divide, guarded)
+    for row in (
+        suspect("no-max-subtraction", step=no_max, finish=finish),
+        suspect("max-starts-at-zero", step=update, start=max_from(0.0), finish=finish),
+        suspect("max-starts-at-zero", step=update, start=max_from(-1.0), finish=finish),
+        suspect("max-starts-too-high", step=update, start=max_from(-10.0), finish=finish),
+        suspect("max-starts-too-high", step=update, start=max_from(-100.0), finish=finish),
+        suspect("max-over-everything", step=whole_tile_max, finish=finish),
+        suspect("max-over-everything", step=row_block_max, finish=finish),
+        suspect("max-of-first-tile", step=first_max, finish=finish),
+    )
+] + [
+    suspect("no-max-subtraction", fill=clamped),
+    suspect("no-max-subtraction", fill=clamped_both),
+    suspect("no-max-subtraction", step=no_max, fill=clamped),
+]
 
 
-def window(rule: Callable[[Tensor, int, int], Tensor], fold: Callable[[int], int] = lambda side: side) -> Callable[[Attention], Tensor]:
+def window(rule: Callable[[Tensor, int, int], Tensor]) -> Callable[[Attention], Tensor]:
     """Visible keys by ``rule(distance, left, right)``, distance = key - the query's diagonal; -1 becomes a huge number."""
 
     def visible(case: Attention) -> Tensor:
         s1, s2 = case.q.shape[2], case.k.shape[2]
         delta = torch.arange(s2)[None, :] - torch.arange(s1)[:, None] - (s2 - s1)
-        left, right = (1 << 30 if side == -1 else side for side in (fold(case.win_left), fold(case.win_right)))
+        left, right = (1 << 30 if side == -1 else side for side in (case.win_left, case.win_right))
         return rule(delta, left, right) if case.mask_mode == 4 else case.visible
 
     return visible
@@ -285,7 +307,7 @@ LSE = [
     suspect("lse-mean", lse=lambda m, s: m.logsumexp(-1) - math.log(m.shape[-1])),
     suspect("lse-log1p", lse=lambda m, s: _reference(m) + _sum(m).log1p()),
     suspect("lse-last-tile-max", lse=_last_max),
-    suspect("lse-over-queries", lse=lambda m, s: m.logsumexp(-2) if m.shape[-1] == m.shape[-2] else torch.full_like(m[..., 0], math.nan)),
+    suspect("lse-over-queries", lse=lambda m, s: m.logsumexp(-2)),
 ]  # fmt: skip
 
 # the commonest ideas, also looked for in pairs

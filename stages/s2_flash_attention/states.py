@@ -129,6 +129,12 @@ def _normalised_tile(state: State, scores: Tensor, v: Tensor) -> State:
     return new, row_sum, state[2] * shifted(state[0], new) + scores.softmax(-1) @ v
 
 
+def _kept_normalised(state: State, scores: Tensor, v: Tensor) -> State:
+    """acc taken and returned as the normalised output."""
+    new, row_sum, acc = update((state[0], state[1], state[2] * state[1]), scores, v)
+    return new, row_sum, acc / row_sum
+
+
 def _old_max_kept(state: State, scores: Tensor, v: Tensor) -> State:
     _, row_sum, acc = update(state, scores, v)
     return state[0], row_sum, acc
@@ -177,6 +183,7 @@ def update_suspects() -> list[Suspect]:
         ("sum-overwritten", overwritten(total=True, acc=False)),
         ("state-normalised", _normalised),
         ("state-normalised", _normalised_tile),
+        ("state-normalised", _kept_normalised),
         ("state-order", _reordered((1, 0, 2))),
         ("old-max-kept", _old_max_kept),
         ("old-max-kept", _relative_to(lambda old, tile: old, lambda old, tile: old)),
@@ -214,6 +221,12 @@ def _weighted(wa: Callable[..., Tensor], wb: Callable[..., Tensor], only: str = 
     return joined
 
 
+def _towards(a: State, b: State) -> tuple[Tensor, Tensor]:
+    """b rescaled to a's maximum, whichever is larger."""
+    weight = (b[0] - a[0]).exp()
+    return a[1] + weight * b[1], a[2] + weight * b[2]
+
+
 @cache
 def merge_suspects() -> list[Suspect]:
     table: list[tuple[str, Join]] = [
@@ -225,6 +238,9 @@ def merge_suspects() -> list[Suspect]:
         ("merge-one-side", _weighted(one, shifted)),
         ("merge-takes-one-max", _weighted(shifted, shifted, top=lambda x, y: x)),
         ("merge-takes-one-max", _weighted(shifted, shifted, top=lambda x, y: y)),
+        ("merge-takes-one-max", lambda a, b: (torch.maximum(a[0], b[0]), *_towards(a, b))),
+        ("merge-takes-one-max", lambda a, b: (torch.maximum(a[0], b[0]), *_towards(b, a))),
+        ("merge-takes-one-max", lambda a, b: (a[0], *_towards(a, b))),
         ("merge-weights-swapped", lambda a, b: (join(a, b)[0], a[1] * shifted(b[0], join(a, b)[0]) + b[1] * shifted(a[0], join(a, b)[0]),
                                                 a[2] * shifted(b[0], join(a, b)[0]) + b[2] * shifted(a[0], join(a, b)[0]))),
         ("merge-keeps-one", lambda a, b: a),
