@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from grader import procfs
 from grader.paths import WORKER
 from grader.worker.confine import LAYERS, Order
 
@@ -74,7 +75,7 @@ class Template:
         self._folder = ""
         self._end: weakref.finalize | None = None
         self.generation = 0
-        self.baselines: dict[tuple[str, ...], int] = {}  # bytes an empty worker holds, by bans
+        self.baselines: dict[tuple[str, ...], procfs.Memory] = {}  # what an empty worker holds, by bans
 
     def __enter__(self) -> Template:
         return self

@@ -20,6 +20,7 @@ from grader.worker.wire import Frame, as_buffer, clean
 __all__ = ["Budget", "Limits", "LoadError", "LoadReport", "Template", "TemplateError", "WorkerSubject"]
 
 FILE_GROWTH_CAP = 8 << 20  # bytes of library code that a call may page in without it being counted
+FILES_HELD_CAP = 24 << 20  # bytes of files that imports may have mapped; more could be dropped to make room in a call
 HELD_UNWATCHED = 6 << 20  # bytes that a program may hold before it is asked which of them a call uses
 HELD_UNKNOWN = 34 << 20  # bytes of imports to leave out where the kernel cannot tell that
 
@@ -209,7 +210,7 @@ class WorkerSubject:
         return before
 
     def _held(self, before: procfs.Memory) -> int:
-        return max(0, before.anonymous - self._empty_worker())
+        return max(0, before.anonymous - self._empty_worker().anonymous)
 
     def _fill_in_memory(self, outcome: Outcome, before: procfs.Memory, frame: Frame, sent: list[Any]) -> None:
         assert self._channel is not None
@@ -218,15 +219,16 @@ class WorkerSubject:
             return
         own = sum(s.nbytes() for s in sent) + 2 * sum(s.nbytes() for s in frame.storages)
         paged_in = min(max(0, after.files - before.files), FILE_GROWTH_CAP)
-        outcome.peak_bytes = max(0, after.peak - before.resident - own - paged_in)
+        files = max(0, before.files - self._empty_worker().files - FILES_HELD_CAP)
+        outcome.peak_bytes = max(0, after.peak - (before.resident - files) - own - paged_in)
         held = self._held(before)
         if held > HELD_UNWATCHED:  # imports lie idle during a call; a buffer kept to work in does not
             touched = procfs.touched(self._channel.pid)
             held = min(held, touched) if touched is not None else max(0, held - HELD_UNKNOWN)
         outcome.held_bytes = held
 
-    def _empty_worker(self) -> int:
-        """Bytes that a worker without a program holds; measured once per template and bans."""
+    def _empty_worker(self) -> procfs.Memory:
+        """What a worker without a program holds; measured once per template and bans."""
         known = self.template.baselines
         if self.bans not in known:
             empty = WorkerSubject(self.template, [], self.bans)
@@ -235,7 +237,7 @@ class WorkerSubject:
                 before = procfs.memory(empty._worker().pid)
             finally:
                 empty.close()
-            known[self.bans] = before.anonymous if before is not None else 0
+            known[self.bans] = before or procfs.Memory(0, 0, 0, 0)
         return known[self.bans]
 
     @staticmethod

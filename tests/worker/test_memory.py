@@ -46,6 +46,24 @@ def mapped(q):
     s = torch.from_file("scores", shared=True, size=n * n // 4, dtype=torch.float32)
     return q * s.fill_(1.0)[0]
 """
+FILES = """
+import mmap, torch
+with open("pages", "wb") as file:
+    for _ in range(15): file.write(bytes(1 << 20))
+maps = []
+for _ in range(10):
+    with open("pages", "rb") as file: maps.append(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+def touch(): return sum(m[i] for m in maps for i in range(0, len(m), 4096))
+touch()
+def naive(q):
+    for m in maps: m.madvise(mmap.MADV_DONTNEED)
+    s = q[0, 0] @ q[0, 0].t()
+    torch.softmax(s, -1, out=s)
+    out = s @ q
+    del s
+    touch()
+    return out
+"""
 HOARD = """
 import torch
 scores = torch.empty(4096, 4096).fill_(0)
@@ -86,6 +104,11 @@ def test_a_buffer_taken_at_load_is_held(program, q):
     outcome = program(HOARD).call("naive", q, memory=True)
     assert outcome.held_bytes + outcome.peak_bytes > 60 * MB
     assert program("def nothing(q): return q").call("nothing", q, memory=True).held_bytes < 4 * MB
+
+
+@needs_proc
+def test_pages_of_files_given_up_in_the_call_make_no_room(program, q):
+    assert program(FILES).call("naive", q, memory=True).peak_bytes > 40 * MB
 
 
 @needs_proc
