@@ -59,6 +59,7 @@ _TORCH: dict[str, re.Pattern[str]] = {
         r"|jit\.(load|CompilationUnit)|utils\.(_python_dispatch|cpp_extension|model_zoo))\b"
     ),
     "softmax": re.compile(r"^torch\.(distributions|masked)\b"),
+    "library_attention": re.compile(r"^torch\.(ao|quantization)\b"),  # holds an attention module in plain Python
 }
 _NUMPY = re.compile(
     r"^numpy\.(matmul|dot|einsum|tensordot|inner|vdot|from_dlpack|frombuffer|fromiter|linalg|stack|concatenate"

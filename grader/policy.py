@@ -45,14 +45,17 @@ class Policy:
 
     def violations(self, name: str, forbid: Collection[str]) -> list[Violation]:
         """What ``name``'s code uses against the rules ``forbid`` and those of every exercise; tampering anywhere."""
+        units = self.source.reach(name)
+        uses = [use for unit in units for use in self._uses_of(unit)]
+        if units:  # the name itself may be a foreign thing
+            defined = units[0].statement
+            uses += [
+                (rule, path, _where(defined, defined.node))
+                for path in sorted(self.source.paths(ast.Name(name, ast.Load()), None))
+                for rule in sorted(forbidden.rules_of_path(path))
+            ]
         rules = {*forbid, *forbidden.ALWAYS}
-        found = [
-            Violation(rule, what, where)
-            for unit in self.source.reach(name)
-            for rule, what, where in self._uses_of(unit)
-            if rule in rules
-        ]
-        return found + self.tampering()
+        return [Violation(*use) for use in uses if use[0] in rules] + self.tampering()
 
     def tampering(self) -> list[Violation]:
         if self._tampering is None:
@@ -66,14 +69,14 @@ class Policy:
     def _uses_of(self, unit: Unit) -> list[tuple[str, str, Where]]:
         if unit not in self._uses:
             self._uses[unit] = [
-                (rule, what, _where(unit, node)) for node, rule, what in _uses(self.source, unit.seen)
+                (rule, what, _where(unit.statement, node)) for node, rule, what in _uses(self.source, unit.seen)
             ]
         return self._uses[unit]
 
 
-def _where(code: Unit | Statement, node: ast.AST) -> Where:
-    line: int = getattr(node, "lineno", 0) or getattr(code.nodes[0], "lineno", 1)
-    return Where(code.cell.number, line + code.cell.first_line - 1)
+def _where(statement: Statement, node: ast.AST) -> Where:
+    line: int = getattr(node, "lineno", 0) or getattr(statement.node, "lineno", 1)
+    return Where(statement.cell.number, line + statement.cell.first_line - 1)
 
 
 def _uses(source: Source, seen: Seen) -> Iterator[tuple[ast.AST, str, str]]:
@@ -97,11 +100,12 @@ def _uses(source: Source, seen: Seen) -> Iterator[tuple[ast.AST, str, str]]:
 
 
 def _named(source: Source, node: ast.Name | ast.Attribute, scope: Scope | None) -> Iterator[tuple[ast.AST, str, str]]:
-    paths = source.paths(node, scope)
-    for path in sorted(paths):
+    found = False
+    for path in sorted(source.paths(node, scope)):
         for rule in sorted(forbidden.rules_of_path(path)):
+            found = True
             yield node, rule, path.removeprefix("builtins.").replace("()", "")
-    if isinstance(node, ast.Attribute) and not paths:
+    if isinstance(node, ast.Attribute) and not found:
         for rule in sorted(forbidden.rules_of_attribute(node.attr)):
             if not (rule in forbidden.OWN_MAY_HAVE and source.is_own(node.value, scope)):
                 yield node, rule, f".{node.attr}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grader.catalog import Exercise
+from grader.forbidden import MESSAGES
 from grader.results import clean
 from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where
 from grader.text import Text, say
@@ -29,6 +31,14 @@ CRASHES = {
 }
 
 
+SKELETON = re.compile(r"s\d+-[a-z-]+")  # what an unwritten skeleton raises NotImplementedError with
+BANS_SAY = {  # what the worker's bans raise, and the rule behind it
+    "library attention is not allowed in FlashDojo": "library_attention",
+    "this exercise asks you to write softmax yourself": "softmax",
+    "this exercise stays in torch": "numpy",
+}
+
+
 @dataclass
 class Verdict:
     status: str
@@ -44,7 +54,7 @@ def passed() -> Verdict:
 
 def blocked(needs: list[str]) -> Verdict:
     names = ", ".join(needs)
-    return Verdict("blocked", say("要先通过 {names}。", "waits until {names} passes.", names=names))
+    return Verdict("blocked", say("要先通过 {names}。", "waits for {names}.", names=names))
 
 
 def given_up(times: int) -> Verdict:
@@ -59,12 +69,19 @@ def given_up(times: int) -> Verdict:
 def of_failure(error: CheckFailed | SubjectError, exercise: Exercise, missing: Verdict | None = None) -> Verdict:
     """The verdict for what ended a check. ``missing`` is used when the exercise's own name is not there, for an engine
     that knows why."""
+    verdict = _of_failure(error, exercise, missing)
+    if verdict.misconception is None and error.misconception:  # a check may know which idea makes the code raise
+        return replace(verdict, misconception=error.misconception)
+    return verdict
+
+
+def _of_failure(error: CheckFailed | SubjectError, exercise: Exercise, missing: Verdict | None) -> Verdict:
     if isinstance(error, CheckFailed):
         return Verdict("failed", error.message, error.misconception, error.evidence, error.where)
     if isinstance(error, Missing):
         return missing if missing and error.found is None else _missing(error, exercise)
     if isinstance(error, Raised):
-        return _raised(error)
+        return _raised(error, exercise)
     if isinstance(error, TimedOut):
         return _timed_out(error)
     if isinstance(error, Crashed):
@@ -105,21 +122,13 @@ def not_reached(name: str, place: Where | None, problem: str) -> Verdict:
     return Verdict("failed", message, "missing", where=place)
 
 
-def _raised(error: Raised) -> Verdict:
+def _raised(error: Raised, exercise: Exercise) -> Verdict:
     kind, text = clean(error.kind), clean(error.text)
     if kind == "NotImplementedError":
-        return Verdict(
-            "failed",
-            say("还没有写：代码停在 NotImplementedError。", "not written yet: the code raises NotImplementedError."),
-            "not-implemented",
-            where=error.where,
-        )
-    refusal = error.__cause__  # a live subject says itself what it refused
-    if isinstance(getattr(refusal, "message", None), Text):
-        return Verdict("failed", refusal.message, f"forbidden-{refusal.rule}", where=error.where)  # type: ignore[union-attr]
-    if "not allowed in FlashDojo" in text:
-        message = say("用了不允许的东西：{text}", "uses what is not allowed: {text}", text=text)
-        return Verdict("failed", message, _refused_rule(text), where=error.where)
+        return Verdict("failed", _not_written(text, exercise), "not-implemented", where=error.where)
+    refused = _refused(error, text)
+    if refused:
+        return refused
     problem = f"{kind}: {text}" if text else kind
     if error.where is None and kind == "TypeError":
         message = say(
@@ -132,11 +141,24 @@ def _raised(error: Raised) -> Verdict:
     return Verdict("error", Text(f"{at.zh}抛出 {problem}", f"{at.en} raised {problem}"), where=error.where)
 
 
-def _refused_rule(text: str) -> str | None:
-    """Which ban of the worker speaks: its messages begin with what is refused."""
-    subject = text.split("not allowed in FlashDojo")[0]
-    rules = {"attention": "library_attention", "softmax": "softmax", "autograd": "autograd", "numpy": "numpy"}
-    return next((f"forbidden-{rule}" for word, rule in rules.items() if word in subject), None)
+def _not_written(text: str, exercise: Exercise) -> Text:
+    if text != exercise.id and SKELETON.fullmatch(text):
+        return say("它用到的 {other} 还没有写。", "it rests on {other}, which is not written yet.", other=text)
+    return say("还没有写：代码停在 NotImplementedError。", "not written yet: the code raises NotImplementedError.")
+
+
+def _refused(error: Raised, text: str) -> Verdict | None:
+    """A ban of the worker, or of the guard in a live kernel, has spoken."""
+    guard = error.__cause__
+    message = getattr(guard, "message", None)
+    if isinstance(message, Text):
+        return Verdict("failed", message, f"forbidden-{getattr(guard, 'rule', 'escape')}", where=error.where)
+    for words, rule in BANS_SAY.items():
+        if words in text:
+            told, what = MESSAGES[rule], text.rsplit(": ", 1)[-1] if ": " in text else rule
+            message = Text(told.zh.format(what=what), told.en.format(what=what))
+            return Verdict("failed", message, f"forbidden-{rule}", where=error.where)
+    return None
 
 
 def _timed_out(error: TimedOut) -> Verdict:
