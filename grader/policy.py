@@ -51,7 +51,7 @@ class Policy:
             defined = units[0].statement
             uses += [
                 (rule, path, _where(defined, defined.node))
-                for path in sorted(self.source.paths(ast.Name(name, ast.Load()), None))
+                for path in sorted(self.source.meaning(name))
                 for rule in sorted(forbidden.rules_of_path(path))
             ]
         rules = {*forbid, *forbidden.ALWAYS}

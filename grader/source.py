@@ -97,6 +97,13 @@ class Source:
                     waiting.append(other)
         return list(found.values())
 
+    def meaning(self, name: str) -> set[str]:
+        """The foreign things that a top-level name may stand for once everything has run."""
+        last = self._last.get(name, -1)
+        if last >= 0 and isinstance(self.statements[last].node, ast.FunctionDef | ast.ClassDef):
+            return {f"{module}.{name}" for module, position in self.stars if position > last}
+        return self.paths(ast.Name(name, ast.Load()), None)
+
     def uses(self, name: str) -> set[str]:
         """The top-level names that ``name`` rests on, with itself."""
         return {unit.name for unit in self.reach(name)}

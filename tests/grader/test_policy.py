@@ -342,6 +342,12 @@ CHEATS = {
         def softmax(x, dim=-1):
             return nn.Softmax(dim)(x)
         """),
+    "an import kept under another name": ("softmax", "softmax", """
+        from torch.nn.functional import softmax
+        keep = softmax
+        def softmax(x, dim=-1):
+            return keep(x, dim)
+        """),
     "the name itself imported": ("softmax", "softmax", """
         from torch.nn.functional import softmax
         """),
@@ -565,6 +571,14 @@ HONEST = {
                 raise ValueError("scaled_dot_product_attention: q must be [B, N, S, D]")
             print("scaled_dot_product_attention")
             return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v
+        """),
+    "an import that the definition replaces": ("softmax", """
+        from torch.nn.functional import softmax
+        import torch
+        """, """
+        def softmax(x, dim=-1):
+            e = (x - x.amax(dim, keepdim=True)).exp()
+            return e / e.sum(dim, keepdim=True)
         """),
     "recursion": ("softmax", """
         def softmax(x, dim=-1):
