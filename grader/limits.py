@@ -16,7 +16,7 @@ class Limits:
     call: float = 10.0
     submission: float = 60.0
     memory: int = 2 << 30
-    scratch: int = 32 << 20
+    scratch: int = 16 << 20
 
 
 @dataclass

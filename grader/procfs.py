@@ -48,15 +48,17 @@ def forget_touched(pid: int) -> bool:
 
 
 def touched(pid: int) -> int | None:
-    """Bytes of anonymous pages used since :func:`forget_touched`."""
-    total, anonymous = 0, False
+    """Bytes of memory that is not a file's, used since :func:`forget_touched`."""
+    total, of_a_file, referenced = 0, False, 0
     try:
         with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
             for line in file:
                 if line.startswith("Referenced:"):
-                    total += int(line.split()[1]) if anonymous else 0
+                    referenced = int(line.split()[1])
+                elif line.startswith("Anonymous:"):  # of a file's mapping: the pages written to, which are copies
+                    total += min(referenced, int(line.split()[1])) if of_a_file else referenced
                 elif line[0] in "0123456789abcdef":  # a mapping begins; the fifth field is the file's inode
-                    anonymous = line.split(maxsplit=5)[4] == "0"
+                    of_a_file = line.split(maxsplit=5)[4] != "0" and not line.endswith("(deleted)\n")
     except (OSError, ValueError, IndexError):
         return None
     return total << 10

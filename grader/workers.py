@@ -224,7 +224,8 @@ class WorkerSubject:
         held = self._held(before)
         if held > HELD_UNWATCHED:  # imports lie idle during a call; a buffer kept to work in does not
             touched = procfs.touched(self._channel.pid)
-            held = min(held, touched) if touched is not None else max(0, held - HELD_UNKNOWN)
+            freed = max(0, before.anonymous - after.anonymous)  # in the call: used, as likely as not
+            held = min(held, touched + freed) if touched is not None else max(0, held - HELD_UNKNOWN)
         outcome.held_bytes = held
 
     def _empty_worker(self) -> procfs.Memory:

@@ -19,7 +19,8 @@ CLONE_THREAD = 0x10000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
 FIOSETOWN, SIOCSPGRP, TIOCSTI = 0x8901, 0x8902, 0x5412
-MADV_COLD, MADV_PAGEOUT = 20, 21
+F_SETPIPE_SZ = 1031
+MADV_FREE, MADV_COLD, MADV_PAGEOUT = 8, 20, 21  # each would hide memory that is in use
 
 DENIED = [
     "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4",
@@ -63,10 +64,10 @@ def apply() -> None:
     deny("prlimit64", sc.Arg(0, sc.NE, 0))
     for option in (PR_SET_PDEATHSIG, PR_SET_DUMPABLE):
         deny("prctl", sc.Arg(0, sc.EQ, option))
-    for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX):
+    for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETPIPE_SZ):
         deny("fcntl", sc.Arg(1, sc.EQ, command))
     for request in (FIOSETOWN, SIOCSPGRP, TIOCSTI):
         deny("ioctl", sc.Arg(1, sc.EQ, request))
-    for advice in (MADV_COLD, MADV_PAGEOUT):
+    for advice in (MADV_FREE, MADV_COLD, MADV_PAGEOUT):
         deny("madvise", sc.Arg(2, sc.EQ, advice))
     rules.load()

@@ -7,6 +7,7 @@ import torch
 from conftest import needs_proc
 
 from grader import procfs
+from grader.subject import Raised
 from grader.workers import WorkerSubject
 
 MB = 1 << 20
@@ -74,6 +75,38 @@ def naive(q):
 def nothing(q): return q
 """
 
+HELD = {
+    "freed in the call": """
+import torch
+scores = torch.empty(4096, 4096).fill_(0)
+def f(q):
+    global scores
+    out = torch.softmax(torch.matmul(q[0, 0], q[0, 0].t(), out=scores), -1, out=scores) @ q
+    del scores
+    return out
+""",
+    "shared memory": """
+import mmap, torch
+scores = torch.frombuffer(mmap.mmap(-1, 1 << 26), dtype=torch.float32).view(4096, 4096).fill_(0)
+def f(q): return torch.softmax(torch.matmul(q[0, 0], q[0, 0].t(), out=scores), -1, out=scores) @ q
+""",
+    "copies of a file's pages": """
+import mmap, torch
+with open("p", "wb") as file: file.write(bytes(15 << 20))
+parts = []
+for _ in range(5):
+    with open("p", "rb") as file:
+        m = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    parts.append(torch.frombuffer(m, dtype=torch.float32).view(-1, 4096).fill_(0))
+def f(q):
+    keys, out = q[0, 0], []
+    for part, queries in zip(parts, keys.split(960)):
+        scores = part[: len(queries)]
+        out.append(torch.softmax(torch.matmul(queries, keys.t(), out=scores), -1, out=scores) @ keys)
+    return torch.cat(out)[None, None]
+""",
+}
+
 
 @pytest.fixture
 def q() -> torch.Tensor:
@@ -104,6 +137,31 @@ def test_a_buffer_taken_at_load_is_held(program, q):
     outcome = program(HOARD).call("naive", q, memory=True)
     assert outcome.held_bytes + outcome.peak_bytes > 60 * MB
     assert program("def nothing(q): return q").call("nothing", q, memory=True).held_bytes < 4 * MB
+
+
+@needs_proc
+@pytest.mark.parametrize("way", HELD)
+def test_what_is_held_and_used_counts(program, q, way):
+    outcome = program(HELD[way]).call("f", q, memory=True)
+    assert outcome.held_bytes > 55 * MB
+    assert torch.allclose(outcome.value, torch.softmax(q @ q.transpose(-1, -2), -1) @ q, atol=1e-4)
+
+
+@needs_proc
+def test_held_memory_cannot_be_declared_free(program, q, template):
+    if not template.layers["seccomp"][0]:
+        pytest.skip("needs seccomp")
+    source = "import mmap\nm = mmap.mmap(-1, 1 << 20)\ndef f(q, advice): m.madvise(advice)"
+    for advice in (8, 20, 21):  # MADV_FREE, MADV_COLD, MADV_PAGEOUT
+        with pytest.raises(Raised):
+            program(source).call("f", q, advice)
+
+
+@needs_proc
+def test_an_import_that_lies_idle_does_not_count(program, q):
+    outcome = program("import matplotlib.pyplot\n" + FORMS).call("tiled", q, memory=True)
+    assert outcome.peak_bytes < 4 * MB
+    assert outcome.held_bytes < 9 * MB
 
 
 @needs_proc
