@@ -1,0 +1,31 @@
+# flashdojo: exercise=s1-module
+"""nn.MultiheadAttention with the weights copied in."""
+import math
+
+import torch
+from torch import nn
+
+
+class StandardAttention(nn.Module):
+    def __init__(self, hidden_dim, num_heads):
+        super().__init__()
+        if hidden_dim % num_heads:
+            raise ValueError("hidden_dim % num_heads")
+        self.num_heads = num_heads
+        self.q_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.k_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.v_proj = nn.Linear(hidden_dim, hidden_dim)
+        self.out_proj = nn.Linear(hidden_dim, hidden_dim)
+
+    def packed(self):
+        three = (self.q_proj, self.k_proj, self.v_proj)
+        return torch.cat([p.weight for p in three]), torch.cat([p.bias for p in three])
+
+    def forward(self, x):
+        library = nn.MultiheadAttention(x.shape[-1], self.num_heads, batch_first=True)
+        weight, bias = self.packed()
+        library.load_state_dict({
+            "in_proj_weight": weight, "in_proj_bias": bias,
+            "out_proj.weight": self.out_proj.weight, "out_proj.bias": self.out_proj.bias,
+        })
+        return library(x, x, x, need_weights=False)[0]

@@ -1,0 +1,4 @@
+# flashdojo: exercise=s2-update
+"""Returns the state as it was."""
+def online_softmax_update(state, scores, values):
+    return state
