@@ -5,7 +5,10 @@ A proof is a name and a function that raises :class:`Unproven` with what the aut
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +22,7 @@ from grader.proof_samples import SETS, cheat, hostile, right, sample_files, stag
 from grader.proof_tools import TemporaryFile, Unproven, earns_nothing, full_marks, story, with_solutions
 from grader.text import LANGUAGES
 
-KINDS = ("course", "notebooks", "skeletons", "solutions", "right", "wrong", "cheats", "hostile")
+KINDS = ("course", "notebooks", "runs", "skeletons", "solutions", "right", "wrong", "cheats", "hostile")
 STAGE_FILES = {"stage.toml", "misconceptions.toml", "cells.py", "lesson.zh.md", "lesson.en.md"}
 LITTER = re.compile(r"(~|\.orig|\.rej|\.bak|\.swp|\.DS_Store|-checkpoint\.ipynb)$|^(Untitled|nohup)")
 MAX_NOTEBOOK = 100_000  # bytes
@@ -53,6 +56,7 @@ def _all(wanted: set[str]) -> Iterator[Proof]:
         yield Proof("notebooks", f"{stage.id} is one program in two languages", partial(_same_program, stage), stage.id)
         for lang in LANGUAGES:
             yield Proof("notebooks", f"{stage.id} {lang} is small and empty", partial(_lean, stage, lang), stage.id)
+            yield Proof("runs", f"{stage.id} {lang} from top to bottom", partial(_runs, stage, lang), stage.id)
             yield Proof("skeletons", f"{stage.id} {lang}", partial(_skeleton_notebook, stage, lang), stage.id)
             yield Proof("solutions", f"{stage.id} {lang}", partial(_solved_notebook, stage, lang), stage.id)
         for exercise in stage.exercises:
@@ -132,6 +136,28 @@ def _lean(stage: Stage, lang: str, _: Runner) -> None:
     nbformat.validate(notebook)
     if any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells):
         raise Unproven(f"{path}: holds outputs. Run `flashdojo dev build`.")
+
+
+def _runs(stage: Stage, lang: str, _: Runner) -> None:
+    """The solved notebook in a kernel: no cell fails, and every check answers with all its points."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError
+
+    notebook = notebooks.solve(notebooks.build(stage, lang))
+    environment = os.environ | {"PYTHONPATH": str(paths.ROOT), "MPLBACKEND": "agg"}
+    with tempfile.TemporaryDirectory(prefix="flashdojo-proof-") as folder:
+        client = NotebookClient(notebook, kernel_name="python3", timeout=120, resources={"metadata": {"path": folder}})
+        try:
+            client.execute(env=environment, stderr=subprocess.DEVNULL)
+        except (CellExecutionError, CellTimeoutError) as error:
+            raise Unproven(f"{stage.folder} {lang}: {error}") from None
+    for cell in notebook.cells:
+        own = cell.metadata.flashdojo
+        if own.role == "check":
+            public = sum(check.points for check in stage.exercise(own.exercise).checks if check.public)
+            answer = cell.outputs[0].get("data", {}).get("text/plain") if cell.outputs else None
+            if answer != f"{public:g}":
+                raise Unproven(f"{stage.folder} {lang}: check({own.exercise!r}) answers {answer}, not {public:g}")
 
 
 # --------------------------------------------------------------------------------------------- skeletons and solutions
