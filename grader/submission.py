@@ -152,7 +152,7 @@ def _notebook(path: Path, text: str) -> _Notebook:
     return _Notebook(
         list(_code_cells(document["cells"], repairs)),
         stage=own.get("stage") if isinstance(own.get("stage"), str) else None,
-        language=own.get("language") if own.get("language") in LANGUAGES else None,
+        language=own.get("lang") if own.get("lang") in LANGUAGES else None,
         repairs=repairs,
     )
 
@@ -196,9 +196,10 @@ def _quiet() -> Iterator[None]:
 def _code_cells(cells: list[Any], repairs: list[Text]) -> Iterator[_Raw]:
     for number, cell in enumerate(map(_dict, cells), 1):
         metadata = _dict(cell.get("metadata"))
-        nbgrader = _dict(metadata.get("nbgrader"))
+        nbgrader, own = _dict(metadata.get("nbgrader")), _dict(metadata.get("flashdojo"))
+        answer = own.get("role") == "answer"
         if cell.get("cell_type") != "code":
-            if nbgrader.get("cell_type") != "code" or not nbgrader.get("solution"):
+            if not answer and (nbgrader.get("cell_type") != "code" or not nbgrader.get("solution")):
                 continue
             repairs.append(
                 say(
@@ -207,13 +208,13 @@ def _code_cells(cells: list[Any], repairs: list[Text]) -> Iterator[_Raw]:
                     n=number,
                 )
             )
-        if _dict(metadata.get("flashdojo")).get("role") in SKIPPED_ROLES:
+        if own.get("role") in SKIPPED_ROLES:
             continue
         source = cell.get("source", "")
         if isinstance(source, list):
             source = "".join(line for line in source if isinstance(line, str))
         source = str(source).replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
-        grade_id = nbgrader.get("grade_id")
+        grade_id = nbgrader.get("grade_id") or (own.get("exercise") if answer else None)
         yield _Raw(number, source, grade_id if isinstance(grade_id, str) else None)
 
 
@@ -235,26 +236,25 @@ def _cell(raw: _Raw, repairs: list[Text]) -> Cell:
 
 
 def _drop_repeated(cells: list[Cell], repairs: list[Text]) -> list[Cell]:
-    """Of cells with the same grade_id the last counts; a repeated definition runs again, as it does in Jupyter."""
+    """Of two cells with the same grade_id the later counts, unless they are the halves of one that was split. A
+    repeated definition runs again, as it does in Jupyter."""
     last = {cell.grade_id: cell for cell in cells if cell.grade_id}
     seen: dict[str, Cell] = {}
     kept = []
     for cell in cells:
-        if cell.grade_id and last[cell.grade_id] is not cell:
+        later = last.get(cell.grade_id, cell)
+        if later is not cell and (cell.error or _names(cell) and _names(cell) <= _names(later)):
             repairs.append(
                 say(
                     "单元 {id} 出现了两次（第 {old} 和第 {new} 个单元），以后一个为准。",
                     "cell {id} occurs twice (cells {old} and {new}); the later one counts.",
                     id=cell.grade_id,
                     old=cell.number,
-                    new=last[cell.grade_id].number,
+                    new=later.number,
                 )
             )
             continue
-        defines = cell.tree is not None and any(
-            isinstance(node, ast.FunctionDef | ast.ClassDef) for node in cell.tree.body
-        )
-        if defines and cell.source in seen:
+        if _names(cell) and cell.source in seen:
             repairs.append(
                 say(
                     "第 {new} 个单元与第 {old} 个单元相同。",
@@ -266,6 +266,12 @@ def _drop_repeated(cells: list[Cell], repairs: list[Text]) -> list[Cell]:
         seen[cell.source] = cell
         kept.append(cell)
     return kept
+
+
+def _names(cell: Cell) -> set[str]:
+    """The functions and classes it defines."""
+    body = cell.tree.body if cell.tree else []
+    return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -58,9 +58,9 @@ def test_cells_are_numbered_as_the_learner_counts_them(tmp_path: Path) -> None:
 
 
 def test_the_notebook_says_its_stage_and_language(tmp_path: Path) -> None:
-    program = read(notebook(tmp_path / "a.ipynb", "a = 1", flashdojo={"stage": "s2", "language": "zh"}))
+    program = read(notebook(tmp_path / "a.ipynb", "a = 1", flashdojo={"stage": "s2", "lang": "zh"}))
     assert (program.stage, program.language) == ("s2", "zh")
-    program = read(notebook(tmp_path / "a.ipynb", "a = 1", flashdojo={"stage": 2, "language": ["zh"]}))
+    program = read(notebook(tmp_path / "a.ipynb", "a = 1", flashdojo={"stage": 2, "lang": ["zh"]}))
     assert (program.stage, program.language) == (None, None)
 
 
@@ -82,6 +82,21 @@ def test_of_two_cells_with_one_grade_id_the_later_counts(tmp_path: Path) -> None
     program = read(notebook(tmp_path / "a.ipynb", *cells))
     assert sources(program) == [(2, "x = 1"), (3, "def softmax(): return 2")]
     assert "cells 1 and 3" in program.repairs[0].en
+
+
+def test_an_answer_cell_is_known_by_our_own_metadata_too(tmp_path: Path) -> None:
+    def answer(source: str, make: Any = v4.new_code_cell) -> Any:
+        return make(source, metadata={"flashdojo": {"exercise": "s1-softmax", "role": "answer"}})
+
+    program = read(notebook(tmp_path / "a.ipynb", answer("def softmax(): 1"), answer("def softmax(): 2")))
+    assert sources(program) == [(2, "def softmax(): 2")]
+    assert sources(read(notebook(tmp_path / "b.ipynb", answer("x = 1", v4.new_markdown_cell)))) == [(1, "x = 1")]
+
+
+def test_the_halves_of_a_split_cell_both_count(tmp_path: Path) -> None:
+    last = graded("s1-softmax", "def softmax(): return helper() + ONE")
+    for first in ("def helper(): return 1", "ONE = 1", "import math"):
+        assert len(read(notebook(tmp_path / "a.ipynb", graded("s1-softmax", first), last)).cells) == 2
 
 
 def test_a_repeated_cell_is_said(tmp_path: Path) -> None:
