@@ -242,8 +242,9 @@ def _drop_repeated(cells: list[Cell], repairs: list[Text]) -> list[Cell]:
     seen: dict[str, Cell] = {}
     kept = []
     for cell in cells:
-        later = last.get(cell.grade_id, cell)
-        if later is not cell and (cell.error or _names(cell) and _names(cell) <= _names(later)):
+        later = last[cell.grade_id] if cell.grade_id else cell
+        replaced = cell.error is not None or set() < _names(cell) <= _names(later)
+        if later is not cell and replaced:
             repairs.append(
                 say(
                     "单元 {id} 出现了两次（第 {old} 和第 {new} 个单元），以后一个为准。",
