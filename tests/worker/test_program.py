@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from grader.subject import Crashed, Missing, Raised, Where
+from grader import procfs
+from grader.subject import Crashed, Missing, Raised, TimedOut, Where
+from grader.workers import Limits
 
 
 def test_cells_share_one_namespace_and_a_failing_cell_stops_nothing(program):
@@ -262,3 +264,15 @@ def test_threads_of_torch_may_be_used(program):
     subject = program("import torch\ndef f(q):\n    torch.set_num_threads(2)\n    return q @ q")
     q = torch.randn(400, 400)
     assert torch.allclose(subject.call("f", q).value, q @ q, atol=1e-3)
+
+
+def test_a_starved_worker_gets_more_time(program, monkeypatch):
+    """When others hold the processors, the clock alone says nothing about a program."""
+    source = "import time\ndef f(seconds):\n    time.sleep(seconds)\n    return seconds"
+    limits = Limits(load=10, call=0.5)
+    with pytest.raises(TimedOut):
+        program(source, limits=limits).call("f", 1.0)
+    monkeypatch.setattr(procfs, "state", lambda pid: ("R", 0.0))
+    assert program(source, limits=limits).call("f", 1.0).value == 1.0
+    with pytest.raises(TimedOut):
+        program(source, limits=limits).call("f", 3.0)
