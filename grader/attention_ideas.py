@@ -18,6 +18,8 @@ from grader.wrong_attention import Scene, consecutive, shifted, suspect
 
 def _size(case: Attention, value: int) -> float:
     """Scale by 1/sqrt(value) where the head dimension was meant; a given scale is used as it is."""
+    if value < 2:
+        raise ArithmeticError("this is no scale at all, which is another idea")
     return 1 / math.sqrt(value) if case.scale is None else case.scale
 
 
@@ -235,7 +237,7 @@ def _wrong_empty(out_value: float | None, lse_value: float | None) -> Callable[.
 
 def _average(block: bool) -> Callable[..., tuple[Tensor, Tensor]]:
     def empty(out: Tensor, lse: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
-        length = scene.case.block_kv if block else scene.v.shape[2]
+        length = scene.case.block_kv if block and scene.case.block_kv else scene.v.shape[2]
         average = scene.v[:, :, :length].mean(2, keepdim=True)
         return torch.where(scene.rows, out, average), lse
 

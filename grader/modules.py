@@ -129,7 +129,7 @@ def compute(
 ) -> dict[str, Tensor]:
     """The module with some of its steps replaced."""
     q, k, v = (split(project(case, name), case.heads) for name in inputs)
-    out = merge(simulate(Attention(q, k, v, mask_mode=mask_mode, block_kv=max(case.block_size, 1)), inner or {})["attn_out"])
+    out = merge(simulate(Attention(q, k, v, mask_mode=mask_mode, block_q=case.block_size, block_kv=case.block_size), inner or {})["attn_out"])
     if finish is not None:
         return {"output": finish(out, case)}
     return {"output": project(Module(out, case.heads, case.state), "out_proj")}
@@ -171,9 +171,7 @@ def module_suspects() -> list[Suspect]:
         _module("heads-merge", merge=_merge_interleaved),
         _module("heads-split", split=_viewed, merge=_merge_viewed),
         _module("heads-split", split=_interleaved, merge=_merge_interleaved),
-        _module("heads-split", split=_viewed, merge=lambda x: x.reshape(x.shape[0], x.shape[2], -1)),
         _module("heads-not-split", split=_whole),
-        _module("heads-not-split", split=_whole, inner={"scale": lambda c: 1.0}, loose=4),
         _module("out-proj-missing", finish=lambda out, case: out),
         _module("projection-reused", inputs=("q_proj", "k_proj", "k_proj")),
         _module("projection-reused", inputs=("q_proj", "q_proj", "v_proj")),

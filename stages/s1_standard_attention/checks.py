@@ -28,10 +28,10 @@ def _call_softmax(ctx: Context, case: Softmax) -> Any:
     return ctx.subject.call("softmax", case.x, **({"dim": case.dim} if case.given else {})).value
 
 
-def _softmax(make: Any, otherwise: str | None = None, control: Any = None, catch: tuple[str, ...] = ()) -> Examination:
+def _softmax(make: Any, otherwise: str | None = None, control: Any = None, catch: tuple[str, ...] = (), **more: Any) -> Examination:
     return Examination(
         call=_call_softmax, make=make, expect=lambda case: {"softmax": case.expected}, suspects=softmax_suspects,
-        otherwise=otherwise, control=control, catch=lambda: only(softmax_suspects(), *catch),
+        otherwise=otherwise, control=control, catch=lambda: only(softmax_suspects(), *catch), **more,
     )  # fmt: skip
 
 
@@ -57,15 +57,20 @@ def softmax_dim(ctx: Context) -> None:
         ).run(ctx)  # fmt: skip
 
 
+def _raised(level: float) -> Any:
+    def make(rng: np.random.Generator, n: int) -> Softmax:
+        return Softmax(level + normal(rng, *((6, 9), (5, 12))[n], spread=3.0))
+
+    return make
+
+
 @check("s1-softmax.stable", points=4, concept="stability", needs=("s1-softmax.values",))
 def softmax_stable(ctx: Context) -> None:
-    for level in (1000.0, -1000.0):
-        shapes = ((6, 9), (5, 12))
-        _softmax(
-            lambda rng, n, level=level: Softmax(level + normal(rng, *shapes[n], spread=3.0)), otherwise="unstable-softmax",
-            control=_soft,
-        ).run(ctx)  # fmt: skip
-    _softmax(_levels, otherwise="unstable-softmax", control=_soft).run(ctx)
+    """All entries near 1000, near -1000, rows of very different size, single entries far from their row."""
+    before: list[Any] = []
+    for make in (_raised(1000.0), _raised(-1000.0), _levels, _spikes):
+        _softmax(make, otherwise="unstable-softmax", control=_soft, known=tuple(before)).run(ctx)
+        before.append(make)
 
 
 def _levels(rng: np.random.Generator, n: int) -> Softmax:
@@ -73,6 +78,14 @@ def _levels(rng: np.random.Generator, n: int) -> Softmax:
     rows = 4 + n
     levels = torch.tensor([-900.0, -300.0, 0.0, 400.0, 800.0][:rows])[:, None]
     return Softmax(normal(rng, rows, 8 + n, spread=3.0) + levels)
+
+
+def _spikes(rng: np.random.Generator, n: int) -> Softmax:
+    """One entry of each row is far above the rest, or far below."""
+    x = normal(rng, 6, 10 + n, spread=3.0)
+    x[::2, 3] += 300.0
+    x[1::2, 5] -= 300.0
+    return Softmax(x)
 
 
 @check("s1-softmax.masked", points=2, concept="stability", needs=("s1-softmax.values",))
@@ -89,7 +102,7 @@ def softmax_inputs(ctx: Context) -> None:
     """x stays as it was; float64 in gives float64 out, to float64 accuracy."""
     unchanged(ctx, ctx.subject.call("softmax", normal(ctx.rng(), 4, 6), dim=0).changed, ("x",))
     _softmax(
-        lambda rng, n: Softmax(normal(rng, 5, 7 + n, dtype=torch.float64)), otherwise="float64-lost",
+        lambda rng, n: Softmax(normal(rng, 5, 7 + n, dtype=torch.float64)), otherwise="float64-lost", dtypes={torch.float32: "float64-lost"},
         control=lambda ctx, case: all_right(_call_softmax(ctx, Softmax(case.x.float())), {"softmax": Softmax(case.x.float()).expected}),
     ).run(ctx)  # fmt: skip
 
@@ -254,7 +267,7 @@ def attention_empty_rows(ctx: Context) -> None:
 def attention_gqa(ctx: Context) -> None:
     shapes = (Shape(2, 6, 2, seq_q=8, dim=8), Shape(1, 8, 4, seq_q=9, dim=6))
     _attention(
-        lambda rng, n: _plain(rng, shapes[n]), otherwise="gqa-mapping", known=(_square,),
+        lambda rng, n: _plain(rng, shapes[n]), otherwise="gqa-mapping",
         control=lambda ctx, case: _right(ctx, case.but(k=each(case.k, case.group), v=each(case.v, case.group))),
         catch=lambda: only(suspects(HEADS), "gqa-interleaved", "gqa-one-head"),
     ).run(ctx)  # fmt: skip

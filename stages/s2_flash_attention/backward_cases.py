@@ -174,12 +174,12 @@ def _last(of: str) -> Callable[[Scene, Tensor], Tensor]:
     return step
 
 
-def _full(of: str) -> Callable[[Scene, Tensor], Tensor]:
-    """Tails left out: keys beyond the last whole tile, or queries beyond it."""
+def _full(of: str, *, queries: bool = True, kv: bool = True) -> Callable[[Scene, Tensor], Tensor]:
+    """Tails left out: keys beyond the last whole tile, queries beyond it, or both."""
 
     def step(s: Scene, ds: Tensor) -> Tensor:
-        rows = s.q.shape[2] // s.case.block_q * s.case.block_q
-        keys = s.k.shape[2] // s.case.block_kv * s.case.block_kv
+        rows = s.q.shape[2] // s.case.block_q * s.case.block_q if queries else s.q.shape[2]
+        keys = s.k.shape[2] // s.case.block_kv * s.case.block_kv if kv else s.k.shape[2]
         ds, p = ds.clone(), s.p.clone()
         for x in (ds, p):
             x[..., rows:, :] = 0.0
@@ -301,6 +301,8 @@ TILES = [
     row("gradient-overwritten", dv=_last("dv")),
     row("gradient-overwritten", dq=_last("dq"), dk=_last("dk"), dv=_last("dv")),
     row("tail-dropped", dq=_full("dq"), dk=_full("dk"), dv=_full("dv")),
+    row("tail-dropped", dq=_full("dq", kv=False), dk=_full("dk", kv=False), dv=_full("dv", kv=False)),
+    row("tail-dropped", dq=_full("dq", queries=False), dk=_full("dk", queries=False), dv=_full("dv", queries=False)),
 ]  # fmt: skip
 
 

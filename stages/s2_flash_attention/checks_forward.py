@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from grader.cases import Attention, Shape, draw
@@ -31,6 +32,10 @@ def call(ctx: Context, case: Attention) -> Any:
 
 def expect_out(case: Attention) -> dict[str, Expected]:
     return {"attn_out": case.expected}
+
+
+def expect_lse(case: Attention) -> dict[str, Expected]:
+    return {"softmax_lse": case.expected_lse}
 
 
 def shapes(case: Attention) -> dict[str, dict[tuple[int, ...], str]]:
@@ -115,7 +120,7 @@ def forward_rectangular(ctx: Context) -> None:
         forward(lambda rng, n, first=first: cases.rectangular(rng, n ^ first), "lengths-assumed-equal", control).run(ctx)
 
 
-@check("s2-forward.small", points=1, concept="tail-tiles", needs=needs())
+@check("s2-forward.small", points=1, concept="tail-tiles", needs=needs("tails", "rectangular"))
 def forward_small(ctx: Context) -> None:
     """Length 1, and blocks larger than the sequences."""
     control: Control = lambda ctx, case: is_right(ctx, cases.even(ctx.rng("control"), 0))
@@ -125,26 +130,57 @@ def forward_small(ctx: Context) -> None:
         forward(make, "small-lengths", control).run(ctx)
 
 
+@check("s2-forward.lse", points=1, concept="lse", needs=needs())
+def forward_lse(ctx: Context) -> None:
+    """softmax_lse: its shape, float32 also for half precision inputs, and the natural logarithm of the row's sum."""
+    def lse_shapes(case: Attention) -> dict[str, dict[tuple[int, ...], str]]:
+        b, n, s1, _ = case.q.shape
+        return {"softmax_lse": {(b, n, s1, 1): "lse-shape", (b, s1, n): "lse-shape"}}
+
+    def examination(make: Any, otherwise: str, control: Control) -> Examination:
+        return Examination(
+            call=call, make=make, expect=expect_lse, names=NAMES, suspects=lse_suspects,
+            otherwise=otherwise, control=control, shapes=lse_shapes,
+            dtypes={torch.float16: "lse-dtype", torch.bfloat16: "lse-dtype", torch.float64: "lse-dtype"},
+        )  # fmt: skip
+
+    def in_float32(ctx: Context, case: Attention) -> bool:
+        same = case.but(q=case.q.float(), k=case.k.float(), v=case.v.float())
+        return all_right(call(ctx, same)[1], expect_lse(same))
+
+    examination(cases.even, "lse-value", is_right).run(ctx)
+    half = lambda rng, n: draw(rng, Shape(1, 2, seq_q=32, dim=8), dtype=torch.float16, block_q=16, block_kv=16)
+    examination(half, "half-precision", in_float32).run(ctx)
+
+
+def moderate(ctx: Context, case: Attention) -> bool:
+    """Control: the same inputs with logits 50 times smaller."""
+    return is_right(ctx, case.but(q=case.q / 50))
+
+
+def high(rng: np.random.Generator, n: int) -> Attention:
+    return cases.large(rng, n, 1.0)
+
+
 @check("s2-forward.large-logits", points=1.5, concept="stability", needs=needs())
 def forward_large_logits(ctx: Context) -> None:
-    """Logits near +300, and rows of very different levels side by side."""
-    control: Control = lambda ctx, case: is_right(ctx, case.but(q=case.q / 50))
-    forward(lambda rng, n: cases.large(rng, n, 1.0), "unstable-softmax", control).run(ctx)
-    forward(cases.mixed, "unstable-softmax", control).run(ctx)
-    forward(cases.rising, "unstable-softmax", control).run(ctx)
+    """Logits near +300, and logits that rise by more than 100 from tile to tile."""
+    forward(high, "unstable-softmax", moderate).run(ctx)
+    forward(cases.rising, "unstable-softmax", moderate).run(ctx)
 
 
-@check("s2-forward.negative-logits", points=1.5, concept="stability", needs=needs())
+@check("s2-forward.negative-logits", points=1.5, concept="stability", needs=needs("large-logits"))
 def forward_negative_logits(ctx: Context) -> None:
-    """Every logit near -300: exp of it is 0 unless the row's own maximum was subtracted."""
-    control: Control = lambda ctx, case: is_right(ctx, case.but(q=case.q / 50))
-    forward(lambda rng, n: cases.large(rng, n, -1.0), "unstable-softmax", control).run(ctx)
+    """Rows of very different levels side by side; then every logit near -300."""
+    known = (cases.even, high, cases.rising)
+    forward(cases.mixed, "unstable-softmax", moderate, known=known).run(ctx)
+    forward(lambda rng, n: cases.large(rng, n, -1.0), "unstable-softmax", moderate, known=known).run(ctx)
 
 
 @check("s2-forward.gqa", points=2, concept="gqa", needs=needs())
 def forward_gqa(ctx: Context) -> None:
     control: Control = lambda ctx, case: is_right(ctx, cases.ungrouped(case))
-    forward(cases.gqa, "gqa-mapping", control, only(suspects(HEADS), "gqa-interleaved", "gqa-one-head")).run(ctx)
+    forward(cases.gqa, "gqa-mapping", control, only(suspects(HEADS), "gqa-interleaved", "gqa-one-head"), known=()).run(ctx)
 
 
 @check("s2-forward.causal", points=2, concept="causal", needs=needs())
@@ -154,17 +190,18 @@ def forward_causal(ctx: Context) -> None:
         forward(lambda rng, n, first=first: cases.causal(rng, n ^ first), "causal-mask", without_mask, catch).run(ctx)
 
 
+STABLE = ("large-logits", "negative-logits")
 CAUSAL_KNOWN = (cases.even, cases.causal, lambda rng, n: cases.causal(rng, 1), cases.rectangular)
 
 
-@check("s2-forward.causal-offset", points=1.5, concept="causal-alignment", needs=needs("tails", "rectangular", "causal"))
+@check("s2-forward.causal-offset", points=1.5, concept="causal-alignment", needs=needs("tails", "rectangular", *STABLE, "causal"))
 def forward_causal_offset(ctx: Context) -> None:
     """S1 < S2: bottom-right alignment."""
     catch = only(suspects(CAUSAL), "causal-top-left", "causal-offset-sign")
     forward(cases.causal_offset, "causal-alignment", without_mask, catch, CAUSAL_KNOWN).run(ctx)
 
 
-@check("s2-forward.empty-rows", points=1.5, concept="empty-rows", needs=needs("tails", "rectangular", "causal", "causal-offset"))
+@check("s2-forward.empty-rows", points=1.5, concept="empty-rows", needs=needs("tails", "rectangular", "lse", *STABLE, "causal", "causal-offset"))
 def forward_empty_rows(ctx: Context) -> None:
     """S1 > S2, causal: a row that sees no key gives attn_out 0 and softmax_lse +inf."""
 
@@ -176,12 +213,12 @@ def forward_empty_rows(ctx: Context) -> None:
     catch = only(suspects(EMPTY_ROWS), "empty-row-nan", "empty-row-average")
     forward(cases.empty_rows, "empty-row", seen_rows_right, catch, (*CAUSAL_KNOWN, cases.causal_offset)).run(ctx)
     Examination(
-        call=call, make=cases.empty_rows, expect=lambda case: {"softmax_lse": case.expected_lse}, names=NAMES,
+        call=call, make=cases.empty_rows, expect=expect_lse, names=NAMES,
         otherwise="empty-row-lse", control=lambda ctx, case: is_right(ctx, case),
     ).run(ctx)  # fmt: skip
 
 
-@check("s2-forward.window", points=2, concept="window", needs=needs("causal"))
+@check("s2-forward.window", points=2, concept="window", needs=needs("tails", "rectangular", *STABLE, "causal"))
 def forward_window(ctx: Context) -> None:
     """Mode 4: two sides, one side open, no side, aligned bottom-right when S1 != S2."""
     catch = only(suspects(WINDOW), "window-ignored", "window-end-exclusive", "window-swapped")
@@ -211,24 +248,6 @@ def forward_scale(ctx: Context) -> None:
     forward(make, "scale-ignored", lambda ctx, case: is_right(ctx, case.but(scale=None)), catch).run(ctx)
 
 
-@check("s2-forward.lse", points=1, concept="lse", needs=needs())
-def forward_lse(ctx: Context) -> None:
-    """softmax_lse: its shape, float32 also for half precision inputs, and the natural logarithm of the row's sum."""
-    def lse_shapes(case: Attention) -> dict[str, dict[tuple[int, ...], str]]:
-        b, n, s1, _ = case.q.shape
-        return {"softmax_lse": {(b, n, s1, 1): "lse-shape", (b, s1, n): "lse-shape"}}
-
-    def examination(make: Any) -> Examination:
-        return Examination(
-            call=call, make=make, expect=lambda case: {"softmax_lse": case.expected_lse}, names=NAMES, suspects=lse_suspects,
-            otherwise="lse-value", control=is_right, shapes=lse_shapes,
-            dtypes={torch.float16: "lse-dtype", torch.bfloat16: "lse-dtype", torch.float64: "lse-dtype"},
-        )  # fmt: skip
-
-    examination(cases.even).run(ctx)
-    examination(lambda rng, n: draw(rng, Shape(1, 2, seq_q=32, dim=8), dtype=torch.float16, block_q=16, block_kv=16)).run(ctx)
-
-
 HALF_OUTPUT = {torch.float32: "half-output-dtype", torch.float64: "half-output-dtype"}
 
 
@@ -237,7 +256,7 @@ def in_float32(ctx: Context, case: Attention) -> bool:
     return is_right(ctx, case.but(q=case.q.float(), k=case.k.float(), v=case.v.float()))
 
 
-@check("s2-forward.half", points=1, concept="half-precision", needs=needs())
+@check("s2-forward.half", points=1, concept="half-precision", needs=needs("scale"))
 def forward_half(ctx: Context) -> None:
     """float16 and bfloat16 in, the same out; products whose raw scores float16 cannot hold."""
     for dtype in (torch.float16, torch.bfloat16):
@@ -246,11 +265,11 @@ def forward_half(ctx: Context) -> None:
     forward(cases.half_range, "half-scores", in_float32, dtypes=HALF_OUTPUT).run(ctx)
 
 
-@check("s2-forward.half-many-tiles", points=0.5, concept="half-precision", needs=needs("half"))
+@check("s2-forward.half-many-tiles", points=0.5, concept="half-precision", needs=needs("rectangular", "half"))
 def forward_half_many_tiles(ctx: Context) -> None:
-    """130 tiles: row_sum and acc must be float32, whatever the inputs are."""
-    for dtype in (torch.bfloat16, torch.float16):
-        forward(lambda rng, n, dtype=dtype: cases.many_tiles(rng, dtype), "half-accumulators", in_float32).run(ctx)
+    """row_sum and acc must be float32, whatever the inputs are."""
+    forward(cases.overflowing_sums, "half-accumulators", in_float32).run(ctx)
+    forward(cases.many_tiles, "half-accumulators", in_float32).run(ctx)
 
 
 @check("s2-forward.float64", points=0.5, concept="precision", needs=needs())

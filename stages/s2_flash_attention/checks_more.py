@@ -57,12 +57,15 @@ def flash_module_parameters(ctx: Context) -> None:
     require_parameters(ctx, ctx.subject.state(ctx.subject.construct(MODULE, 12, 3)), 12)
 
 
+def one_headed(rng: np.random.Generator, n: int) -> Module:
+    return draw_module(rng, *((2, 32, 1, 8, 8), (1, 36, 1, 6, 12))[n])
+
+
 @check(MODULE_VALUES, points=0, concept="module", needs=("s2-module.parameters",))
 def flash_module_values(ctx: Context) -> None:
     """One head, several whole blocks. Worth nothing without O(N) memory."""
-    sizes = ((2, 32, 1, 8, 8), (1, 36, 1, 6, 12))
     module(
-        lambda rng, n: draw_module(rng, *sizes[n]), catch=lambda: only(module_suspects(), "scale-missing", "out-proj-missing", "bias-missing"),
+        one_headed, catch=lambda: only(module_suspects(), "scale-missing", "out-proj-missing", "bias-missing"),
     ).run(ctx)  # fmt: skip
 
 
@@ -99,12 +102,12 @@ def flash_module_heads(ctx: Context) -> None:
     sizes = ((2, 16, 4, 3, 8), (1, 24, 2, 4, 8))
     module(
         lambda rng, n: draw_module(rng, *sizes[n]), otherwise="heads-handling",
-        control=lambda ctx, case: module_right(ctx, one_head(case)),
+        control=lambda ctx, case: module_right(ctx, one_head(case)), known=(one_headed,),
         catch=lambda: only(module_suspects(), "heads-split", "heads-merge", "heads-not-split"),
     ).run(ctx)  # fmt: skip
 
 
-@check("s2-module.tails", points=2, concept="tail-tiles", needs=MODULE_NEEDS)
+@check("s2-module.tails", points=2, concept="tail-tiles", needs=(*MODULE_NEEDS, "s2-module.heads"))
 def flash_module_tails(ctx: Context) -> None:
     """A length that is no multiple of block_size, and one below it."""
     def control(ctx: Context, case: Module) -> bool:
@@ -115,7 +118,7 @@ def flash_module_tails(ctx: Context) -> None:
     for length, block in ((29, 8), (13, 16), (5, 256)):
         module(
             lambda rng, n, length=length, block=block: draw_module(rng, 1 + n, length + 2 * n, 2, 4, block), otherwise="tail-tiles",
-            control=control,
+            control=control, known=(one_headed,),
         ).run(ctx)  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def _isolated(make: Any, otherwise: str) -> Examination:
         ordinary = Update(state, normal(rng, *case.scores.shape), case.values, case.what)
         return all_right(_update(ctx, ordinary), ordinary.expected)
 
-    return _updated(make, otherwise=otherwise, control=control)
+    return _updated(make, otherwise=otherwise, control=control, known=(draw_update,))
 
 
 @check("s2-update.masked-tile", points=2, concept="masked-tile", needs=("s2-update.values",))
@@ -142,14 +142,14 @@ def merge_neutral(ctx: Context) -> None:
             some, none = draw_state(rng, (2, 4 + n), 3), fresh((2, 4 + n), 3)
             return Merge(none, some, say("左边为空", "left side empty")) if left else Merge(some, none, say("右边为空", "right side empty"))
 
-        _merged(make, otherwise="merge-empty", control=_ordinary).run(ctx)
+        _merged(make, otherwise="merge-empty", control=_ordinary, known=(draw_merge,)).run(ctx)
 
 
 @check("s2-merge.both-empty", points=1, concept="masked-tile", needs=("s2-merge.values",))
 def merge_both_empty(ctx: Context) -> None:
     _merged(
         lambda rng, n: Merge(fresh((2, 4 + n), 3), fresh((2, 4 + n), 3), say("两边都为空", "both sides empty")),
-        otherwise="merge-empty", control=_ordinary,
+        otherwise="merge-empty", control=_ordinary, known=(draw_merge,),
     ).run(ctx)  # fmt: skip
 
 

@@ -61,10 +61,10 @@ def large(rng: np.random.Generator, n: int, sign: float) -> Attention:
 
 
 def mixed(rng: np.random.Generator, n: int) -> Attention:
-    """Rows near -300, 0 and +300 in one tile."""
+    """Rows near -300, -150, 0 and +300 in one tile: one maximum for all, or a finite start, makes some underflow."""
     case = large(rng, n, 1.0)
     q = case.q.clone()
-    q[..., 0] *= torch.linspace(-1, 1, 8).repeat(q.shape[2] // 8 + 1)[: q.shape[2]]
+    q[..., 0] *= torch.tensor([-1.0, 1.0, 0.0, -0.5]).repeat(q.shape[2] // 4)
     return case.but(q=q)
 
 
@@ -128,14 +128,27 @@ def half_range(rng: np.random.Generator, n: int) -> Attention:
     return case.but(q=q, k=k)
 
 
-def many_tiles(rng: np.random.Generator, dtype: torch.dtype) -> Attention:
-    """130 tiles of keys with nearly equal weights. In bfloat16 a 16-bit row_sum stops growing; in float16 a 16-bit acc
-    overflows, since the values are near 200."""
-    seq_kv, block = (1040, 8) if dtype == torch.bfloat16 else (520, 8)
-    level = 1.0 if dtype == torch.bfloat16 else 220.0
-    q, k = (normal(rng, 1, 1, length, 8, dtype=dtype, spread=0.1) for length in (3, seq_kv))
-    v = (level * (1 + 0.3 * normal(rng, 1, 1, seq_kv, 6))).to(dtype)
-    return Attention(q, k, v, block_q=16, block_kv=block)
+def many_tiles(rng: np.random.Generator, n: int) -> Attention:
+    """130 tiles of keys with nearly equal weights: a row_sum in bfloat16 stops growing."""
+    q, k = (normal(rng, 1, 1, length, 8, dtype=torch.bfloat16, spread=0.1) for length in (16, 1040 - 104 * n))
+    v = (1 + 0.3 * normal(rng, 1, 1, k.shape[2], 8)).bfloat16()
+    return Attention(q, k, v, block_q=16, block_kv=8)
+
+
+def overflowing_sums(rng: np.random.Generator, n: int) -> Attention:
+    """float16 values near 220: the sum over 560 keys leaves the range of float16, the mean does not."""
+    q, k = (normal(rng, 1, 1, length, 8, dtype=torch.float16, spread=0.1) for length in (16, 560 + 112 * n))
+    v = (220 * (1 + 0.1 * normal(rng, 1, 1, k.shape[2], 8))).half()
+    return Attention(q, k, v, block_q=16, block_kv=56)
+
+
+def cancelling_gradients(rng: np.random.Generator, n: int) -> Attention:
+    """float16 with upstream gradients near +400 in the first half of the rows and -400 in the second: what dv adds up on
+    the way leaves the range of float16, the result does not."""
+    q, k = (normal(rng, 1, 1, length, 8, dtype=torch.float16, spread=0.1) for length in (1040 + 104 * n, 26))
+    sign = torch.where(torch.arange(q.shape[2]) < q.shape[2] // 2, 400.0, -400.0)[:, None]
+    dout = (sign * (1 + 0.1 * normal(rng, *q.shape))).half()
+    return Attention(q, k[:, :, :2], normal(rng, 1, 1, 2, 8, dtype=torch.float16), block_q=52, block_kv=2, dout=dout)
 
 
 def strided(case: Attention) -> Attention:

@@ -202,8 +202,6 @@ STABILITY = [
     for row in (
         suspect("no-max-subtraction", step=no_max, finish=finish),
         suspect("max-starts-at-zero", step=update, start=max_from(0.0), finish=finish),
-        suspect("max-starts-at-zero", step=update, start=max_from(-1.0), finish=finish),
-        suspect("max-starts-too-high", step=update, start=max_from(-10.0), finish=finish),
         suspect("max-starts-too-high", step=update, start=max_from(-100.0), finish=finish),
         suspect("max-over-everything", step=whole_tile_max, finish=finish),
         suspect("max-over-everything", step=row_block_max, finish=finish),

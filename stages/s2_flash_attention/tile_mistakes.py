@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ class Grid:
     win_left: int = -1
     win_right: int = -1
 
-    @property
+    @cached_property
     def mask(self) -> Tensor:
         return oracle.visible(self.seq_q, self.seq_kv, self.mask_mode, self.win_left, self.win_right)
 
@@ -40,7 +40,7 @@ class Grid:
         return (self.seq_q, self.seq_kv, self.block_q, self.block_kv), options
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return ", ".join(f"{name}={value}" for name, value in list(vars(self).items())[:7])
 
 
 def tiles_of(mask: Tensor, block_q: int, block_kv: int, whole: bool = False) -> Tiles:
@@ -91,6 +91,20 @@ def _corner(row: int, column: int) -> Callable[[Grid], Tiles]:
     return tiles
 
 
+def _row(which: int) -> Callable[[Grid], Tiles]:
+    """Only the tile's first (0) or last (1) query is asked whether it sees a key of the tile."""
+
+    def tiles(grid: Grid) -> Tiles:
+        found = []
+        for i, j in _every(grid):
+            query = min((i + which) * grid.block_q - which, grid.seq_q - 1)
+            if bool(grid.mask[query, j * grid.block_kv : (j + 1) * grid.block_kv].any()):
+                found.append((i, j))
+        return found
+
+    return tiles
+
+
 def _by_index(grid: Grid) -> Tiles:
     return [(i, j) for i, j in _every(grid) if j <= i] if grid.mask_mode == 3 else right_tiles(grid)
 
@@ -114,6 +128,8 @@ def wrong_tiles() -> list[tuple[str, Callable[[Grid], Tiles]]]:
         ("tiles-positions", lambda g: [(i * g.block_q, j * g.block_kv) for i, j in right_tiles(g)]),
         ("tiles-positions", lambda g: [(i + 1, j + 1) for i, j in right_tiles(g)]),
         ("tiles-cut-dropped", lambda g: tiles_of(g.mask, g.block_q, g.block_kv, whole=True)),
+        ("tiles-corner", _row(0)),
+        ("tiles-corner", _row(1)),
         ("tiles-corner", _corner(0, 0)),
         ("tiles-corner", _corner(1, 1)),
         ("tiles-corner", _corner(0, 1)),
