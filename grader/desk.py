@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from grader.catalog import Stage
-from grader.grade import require_clone, subject
+from grader.grade import require_clone, single_threaded, subject
 from grader.inputs import Secret
 from grader.judge import grade_program
 from grader.limits import Limits
@@ -34,12 +34,13 @@ class Desk:
     def grade(
         self, program: Program, stage: Stage, *, only_public: bool = False, exercises: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return grade_program(
-            program,
-            stage,
-            student="",
-            secret=Secret(),
-            subject_factory=partial(subject, self.template, program, limits=self.limits),
-            only_public=only_public,
-            exercises=exercises,
-        )
+        with single_threaded():
+            return grade_program(
+                program,
+                stage,
+                student="",
+                secret=Secret(),
+                subject_factory=partial(subject, self.template, program, limits=self.limits),
+                only_public=only_public,
+                exercises=exercises,
+            )

@@ -76,7 +76,7 @@ def grade_paths(
     secret = secret or Secret()
     done = 0
     lock = threading.Lock()
-    with Template() if template is None else nullcontext(template) as template, _single_threaded():
+    with Template() if template is None else nullcontext(template) as template, single_threaded():
         grading = _Grading(course, wanted, secret, template, only_public, chosen, limits)
 
         def grade(entry: Entry) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def _other_stage(program: Program, graded_as: catalog.Stage) -> Text:
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """The judge's own computations on one thread: the same sums in the same order for any number of jobs."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

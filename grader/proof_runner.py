@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -25,10 +26,13 @@ class LeftBehind(AssertionError):
 
 
 class Runner:
-    """``with Runner() as runner``: one template for honest samples and one, with tighter limits, for hostile ones."""
+    """``with Runner() as runner``: one template for honest samples and one, with tighter limits, for hostile ones.
+
+    Several threads may use it."""
 
     def __init__(self) -> None:
         self._honest, self._hostile = Desk(), Desk(HOSTILE)
+        self._one_at_a_time = threading.Lock()
 
     def __enter__(self) -> Runner:
         return self
@@ -45,6 +49,10 @@ class Runner:
 
     def grade_hostile(self, path: Path, stage: Stage) -> dict[str, Any]:
         """As :meth:`grade`; raises :class:`LeftBehind` when a process or a file of it is still there afterwards."""
+        with self._one_at_a_time:
+            return self._grade_hostile(path, stage)
+
+    def _grade_hostile(self, path: Path, stage: Stage) -> dict[str, Any]:
         program = submission.read(path)
         template = self._hostile.template
         template.start()

@@ -12,7 +12,7 @@ from pathlib import Path
 from grader import catalog, paths
 from grader.catalog import Stage
 from grader.proof_runner import Runner
-from grader.proof_tools import Unproven, completed, earns_nothing, full_marks, rests_on, story
+from grader.proof_tools import Unproven, completed, earns_nothing, full_marks, story
 
 SETS = {
     "right": paths.ROOT / "tests" / "right_answers",
@@ -36,36 +36,30 @@ def wrong(file: Path, runner: Runner) -> None:
     stage, header = _stage(file), header_of(file)
     target = stage.exercise(header["exercise"])
     with completed(file, stage) as path:
-        answer = runner.grade(path, stage)
-    rows = {row["id"]: row for row in answer["exercises"]}
-    checks = {check["id"]: check for check in rows[target.id]["checks"]}
+        (row,) = runner.grade(path, stage, exercises={target.id})["exercises"]
+    checks = {check["id"]: check for check in row["checks"]}
     for name in header["check"].split(","):
         if name not in checks:
             raise Unproven(f"{file.name}: names the check {name}, which {target.id} does not have")
         if checks[name]["status"] == "passed":
-            raise Unproven(f"{file.name}: {name} passes; it is meant to catch this. {story(rows[target.id])}")
+            raise Unproven(f"{file.name}: {name} passes; it is meant to catch this. {story(row)}")
     named = {check["misconception"] for check in checks.values() if check["misconception"]}
     wanted = header.get("misconception", "-")
     if wanted != "-" and wanted not in named:
         got = ", ".join(sorted(named)) or "nothing"
-        raise Unproven(f"{file.name}: {wanted} is not named (named: {got}). {story(rows[target.id])}")
+        raise Unproven(f"{file.name}: {wanted} is not named (named: {got}). {story(row)}")
     others = named - {wanted} - set(filter(None, header.get("also", "").split(",")))
     if others:
-        raise Unproven(
-            f"{file.name}: {', '.join(sorted(others))} is named, which is not what is wrong. {story(rows[target.id])}"
-        )
-    for row in answer["exercises"]:
-        if row["id"] != target.id and target.name not in rests_on(stage.exercise(row["id"]), stage):
-            full_marks({"exercises": [row]}, f"{file.name}, an exercise that is not the wrong one")
+        raise Unproven(f"{file.name}: {', '.join(sorted(others))} is named, which is not what is wrong. {story(row)}")
 
 
 def cheat(file: Path, runner: Runner) -> None:
     stage = _stage(file)
+    targets = {stage.exercise(id).id for id in header_of(file)["exercise"].split(",")}
     with completed(file, stage) as path:
-        answer = runner.grade(path, stage)
+        answer = runner.grade(path, stage, exercises=targets)
     for row in answer["exercises"]:
-        if row["id"] in header_of(file)["exercise"].split(","):
-            earns_nothing(row, f"{file.name} cheats and earns points")
+        earns_nothing(row, f"{file.name} cheats and earns points")
 
 
 def hostile(file: Path, runner: Runner) -> None:

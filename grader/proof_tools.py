@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from grader.catalog import Exercise, Stage
+from grader.catalog import Stage
 
 
 class Unproven(AssertionError):
@@ -59,19 +58,6 @@ class TemporaryFile:
 
     def __exit__(self, *_: object) -> None:
         self.folder.cleanup()
-
-
-def rests_on(exercise: Exercise, stage: Stage) -> set[str]:
-    """Names of the stage's exercises that the solution of this one rests on, however indirectly."""
-    by_name = {other.name: other for other in stage.exercises}
-    found: set[str] = set()
-    todo = [exercise]
-    while todo:
-        text = todo.pop().solution.read_text("utf-8")
-        for name in set(re.findall(r"[A-Za-z_]\w*", text)) & by_name.keys() - found:
-            found.add(name)
-            todo.append(by_name[name])
-    return found - {exercise.name}
 
 
 def full_marks(answer: dict[str, Any], what: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text as Styled
@@ -11,11 +13,15 @@ from grader.commands.base import FAILED, PASSED, short, stop, tell
 from grader.text import say
 from grader.views.terminal import console
 
+if TYPE_CHECKING:
+    from grader import proofs
+
 
 def check(stage: str | None, only: str | None) -> int:
     import sys
 
     from grader import catalog, proofs
+    from grader.grade import default_jobs, single_threaded
 
     if stage is not None:
         catalog.load(strict=False, checks=False).stage(stage)
@@ -33,19 +39,23 @@ def check(stage: str | None, only: str | None) -> int:
     start = time.perf_counter()
     todo = proofs.collect(stage, kinds)
     out = console(sys.stderr)
-    failures: list[tuple[proofs.Proof, str]] = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    failures: list[tuple[proofs.Proof, str]] = []
     with proofs.Runner() as runner, Progress(*columns, console=out, transient=True) as bar:
         task = bar.add_task("", total=len(todo))
-        for proof in todo:
+
+        def attempt(proof: proofs.Proof) -> str | None:
             bar.update(task, description=proof.id[:60])
-            try:
-                proof.run(runner)
-            except proofs.Unproven as error:
-                failures.append((proof, str(error)))
-            except Exception as error:
-                failures.append((proof, f"{type(error).__name__}: {error}"))
+            problem = _problem(proof, runner)
             bar.advance(task)
+            return problem
+
+        with single_threaded(), ThreadPoolExecutor(default_jobs(len(todo))) as pool:
+            try:
+                failures = [(proof, told) for proof, told in zip(todo, pool.map(attempt, todo)) if told is not None]
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                raise
     for proof, message in failures:
         console().print(Styled(f"✗ {proof.id}", style="red"), Styled(f"\n    {message}"), sep="", soft_wrap=True)
     tell(
@@ -58,6 +68,16 @@ def check(stage: str | None, only: str | None) -> int:
         )
     )
     return FAILED if failures else PASSED
+
+
+def _problem(proof: proofs.Proof, runner: proofs.Runner) -> str | None:
+    try:
+        proof.run(runner)
+    except AssertionError as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def build() -> int:
