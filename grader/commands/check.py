@@ -90,7 +90,7 @@ def stage_of(program: Program, stage_id: str | None) -> Stage:
 def _answer(target: Path, stage_id: str | None, desk: Any, clear: bool = False) -> int:
     from rich.text import Text as Styled
 
-    from grader.views.content import number
+    from grader.views.content import blocks, not_a_grade, number
     from grader.views.terminal import console, show_submission
 
     program = submission.read(target)
@@ -101,12 +101,12 @@ def _answer(target: Path, stage_id: str | None, desk: Any, clear: bool = False) 
         out.clear()
     show_submission(out, answer)
     total = say(
-        "公开检查 {score}/{most} 分；正式评分还会运行隐藏检查。",
-        "{score}/{most} points in the public checks; the official grading has hidden ones too.",
+        "公开检查：{score}/{most} 分。",
+        "Public checks: {score}/{most} points.",
         score=number(answer["score"]),
         most=number(answer["max_score"]),
     )
-    out.print(Styled(str(total), style="bold"))
+    out.print(Styled(str(total.plus(not_a_grade(blocks(answer)))), style="bold"))
     if keeps_progress(target):
         with contextlib.suppress(OSError):  # a folder that may only be read is no reason to give no answer
             Progress(target.resolve().parent).record(answer["exercises"])

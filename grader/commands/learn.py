@@ -9,7 +9,7 @@ from typing import Any
 
 from grader import catalog, paths
 from grader.catalog import Exercise, Stage
-from grader.commands.base import FAILED, PASSED, print_json, short, stop, tell
+from grader.commands.base import FAILED, PASSED, note, print_json, short, stop, tell
 from grader.progress import Progress, work_folder
 from grader.text import language, say
 
@@ -159,7 +159,10 @@ def hint(exercise_id: str, folder: Path | None) -> int:
     tell(say("提示 {level}/{last}：", "Hint {level} of {last}:", level=level, last=last))
     tell(exercise.hints[level - 1])
     if progress.hints(exercise.id) < last:
-        progress.show_hint(exercise.id, level)
+        try:
+            progress.show_hint(exercise.id, level)
+        except OSError as error:  # the hint is given all the same
+            note(say("无法记录进度：{why}", "progress cannot be kept: {why}", why=error))
     tell()
     if level < last:
         tell(say("再运行一次，给出下一级提示。", "Run it again for the next level."))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,7 @@ class Block:
     max_score: float
     lines: list[Line]
     hints: tuple[Text, ...]
+    points: float  # of the whole exercise, hidden checks included
 
     @property
     def passed(self) -> bool:
@@ -85,6 +86,18 @@ def number(value: float) -> str:
 def blocks(submission: Mapping[str, Any], *, live: bool = False) -> list[Block]:
     """The exercises of one element of ``submissions``. ``live``: cells are counted by execution, as In [n] shows."""
     return [_block(exercise, live) for exercise in submission["exercises"]]
+
+
+def not_a_grade(shown: Sequence[Block]) -> Text:
+    """What stands under the answer of the public checks."""
+    hidden = sum(block.points - block.max_score for block in shown)
+    if hidden > 0:
+        return say(
+            "这是公开检查的即时反馈，不是成绩；另有 {n} 分由隐藏检查评定。",
+            "Instant feedback from the public checks, not a grade; hidden checks decide {n} more points.",
+            n=number(hidden),
+        )
+    return say("这是即时反馈，不是成绩。", "Instant feedback, not a grade.")
 
 
 def ideas(submission: Mapping[str, Any]) -> list[Text]:
@@ -140,7 +153,9 @@ def _block(exercise: Mapping[str, Any], live: bool) -> Block:
                 repeats=repeats and shown,
             )
         )
-    return Block(known.id, known.title, known.name, exercise["score"], exercise["max_score"], lines, tuple(known.hints))
+    return Block(
+        known.id, known.title, known.name, exercise["score"], exercise["max_score"], lines, known.hints, known.points
+    )
 
 
 def _facts(evidence: Mapping[str, Any]) -> list[tuple[Text, str]]:

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from grader.text import LANGUAGES, Text, language, say
-from grader.views.content import MARKS, STATUS, Block, Line, blocks, number
+from grader.views.content import MARKS, STATUS, Block, Line, blocks, not_a_grade, number
 
 _STYLE = """
 .fd{--ok:#1f9d61;--bad:#e0483e;--wait:#8a8f98;--soft:rgba(127,127,127,.12);--edge:rgba(127,127,127,.35);
@@ -64,12 +64,8 @@ def _body(submission: Mapping[str, Any], shown: Sequence[Block], lang: str, live
     if submission.get("message"):
         parts.append(f"<p>{_t(Text(**submission['message']), lang)}</p>")
     parts += [_exercise(block, lang) for block in shown]
-    if live:
-        note = say(
-            "这里只运行公开检查；隐藏检查要到正式评分时才运行。",
-            "These are the public checks; hidden ones run only in the official grading.",
-        )
-        parts.append(f'<p class="dim">{_t(note, lang)}</p>')
+    if live and shown:
+        parts.append(f'<p class="dim">{_t(not_a_grade(shown), lang)}</p>')
     return "".join(parts)
 
 

@@ -96,10 +96,10 @@ def test_the_source_that_was_run_is_read_for_what_is_forbidden(capsys: pytest.Ca
     """As in the official grading; and of a function that was written anew only the new text counts."""
     cheat = "def softmax(x, dim=-1):\n    return getattr(x, 'soft' + 'max')(dim)\n"
     honest = (
-        "def softmax(x, dim=-1):\n    e = (x.float() - x.float().amax(dim, keepdim=True)).exp()\n"
-        "    return (e / e.sum(dim, keepdim=True)).to(x.dtype)\n"
+        "def softmax(x, dim=-1):\n    w = x.to(torch.promote_types(x.dtype, torch.float32))\n"
+        "    e = (w - w.amax(dim, keepdim=True)).exp()\n    return (e / e.sum(dim, keepdim=True)).to(x.dtype)\n"
     )
-    names: dict[str, Any] = {"In": ["", "import torch", cheat]}
+    names: dict[str, Any] = {"torch": torch, "In": ["", "import torch", cheat]}
     exec(cheat, names)
     assert repr(live.check("s1-softmax", names)) == "0"
     names["In"].append(honest)
