@@ -181,7 +181,8 @@ def _advance(
         start = time.perf_counter()
         unmet = [need for need in check.needs if need in selected and not state.passed(need)]
         if unmet:
-            verdict = verdicts.blocked(unmet)
+            causes = [need for need in unmet if state.verdicts[need][0].status != "blocked"]
+            verdict = verdicts.blocked(causes or unmet)
         elif state.interrupted >= PATIENCE:
             verdict = verdicts.given_up(PATIENCE)
         else:

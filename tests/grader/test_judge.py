@@ -123,9 +123,11 @@ def test_a_wrong_value_fails_its_check_and_blocks_what_needs_it() -> None:
 def test_what_is_blocked_blocks_in_turn() -> None:
     course = stage(
         exercise("s9-one", "one", make("s9-one.a", 1, calls("one")), make("s9-one.b", 1, calls("one"), "s9-one.a"),
-                 make("s9-one.c", 1, calls("one"), "s9-one.b"), make("s9-one.d", 1, lambda ctx: None))
+                 make("s9-one.c", 1, calls("one"), "s9-one.a", "s9-one.b"), make("s9-one.d", 1, lambda ctx: None))
     )  # fmt: skip
-    assert list(verdicts(grade(course, Fake(one=0))).values()) == ["failed", "blocked", "blocked", "passed"]
+    row = grade(course, Fake(one=0))
+    assert list(verdicts(row).values()) == ["failed", "blocked", "blocked", "passed"]
+    assert first(row, "s9-one.c")["message"]["en"] == "waits for s9-one.a."
 
 
 @pytest.mark.parametrize(
