@@ -31,7 +31,7 @@ class LiveSubject:
     rests on SIGALRM).
     """
 
-    def __init__(self, namespace: dict[str, Any], bans: Iterable[str] = (), limit: float = 10.0):
+    def __init__(self, namespace: dict[str, Any], bans: Iterable[str] = (), limit: float = 5.0):
         self.namespace, self.bans, self.limit = namespace, tuple(bans), limit
         self._objects: list[Any] = []
         self._guarded: set[str] = set()
