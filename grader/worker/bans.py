@@ -9,16 +9,23 @@ from __future__ import annotations
 import ctypes
 import gc
 import re
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.ao.nn.quantizable
+import torch.distributions
 import torch.fx.experimental.symbolic_shapes  # else the first torch.autograd.grad imports it: 0.5 s
+import torch.nn.attention.flex_attention
+import torch.onnx.ops
 
 from .memory import keep_malloc_honest, warm_up
 
-ATTENTION = re.compile(r"attention|multi_?head|transformer|_sdp_", re.IGNORECASE)
+ATTENTION = re.compile(r"attention|multi_?head|transformer|_sdp_|sdpa", re.IGNORECASE)
+PYTHON = ("torch.nn", "torch.ao.nn", "torch.onnx", "torch._higher_order_ops", "torch._decomp", "torch._refs",
+          "torch.distributions")  # fmt: skip
 KEYS = ("CPU", "AutogradCPU", "Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
 
 
@@ -27,8 +34,8 @@ def prepare() -> None:
     torch.set_num_threads(1)
     keep_malloc_honest()
     warm_up()  # torch reads /proc/cpuinfo and the like at first use, which a worker may not
-    disable_operators(ATTENTION, "library attention is not allowed in FlashDojo")
-    disable_attention_modules()
+    for disable in (disable_operators, disable_python):
+        disable(ATTENTION, "library attention is not allowed in FlashDojo")
     gc.collect()
     gc.freeze()
 
@@ -69,23 +76,25 @@ def has_kernel(namespace: str, name: str, key: str) -> bool:
         return False  # not a key of this build
 
 
-def disable_attention_modules() -> None:
-    """Attention that torch writes in Python: its functions get the code of a refusal, whoever holds them."""
-    import torch._higher_order_ops.flex_attention as higher
-    import torch.nn.attention.flex_attention as flex
-    from torch.nn.modules import activation, transformer
+def disable_python(pattern: re.Pattern[str], message: str) -> None:
+    """What torch writes in Python: matching functions, and methods of matching classes, get the code of a refusal,
+    whoever holds them."""
+    for home in [module for name, module in list(sys.modules.items()) if name.startswith(PYTHON)]:
+        for name, value in list(vars(home).items()):
+            if pattern.search(name) and getattr(value, "__module__", "").startswith(PYTHON):
+                for function in functions_of(value):
+                    replace_code(function, f"{message}: {name}")
 
-    message = "library attention is not allowed in FlashDojo: {}"
-    for module in (flex, higher):
-        for name, value in list(vars(module).items()):
-            if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
-                replace_code(value, message.format(name))
-    classes: list[Any] = [activation.MultiheadAttention]
-    classes += [c for n, c in vars(transformer).items() if n.startswith("Transformer") and isinstance(c, type)]
-    for kind in classes:
-        for method in ("__init__", "forward"):
-            replace_code(kind.__dict__[method], message.format(kind.__name__))
-    replace_code(torch.nn.functional.multi_head_attention_forward, message.format("multi_head_attention_forward"))
+
+def functions_of(thing: Any) -> Iterator[types.FunctionType]:
+    """A function and those it wraps; the methods of a class, but for construction and the like."""
+    found = [thing]
+    if isinstance(thing, type):
+        found = [member for name, member in vars(thing).items() if not name.startswith("__")]
+    for function in found:
+        while isinstance(function, types.FunctionType):
+            yield function
+            function = getattr(function, "__wrapped__", None)
 
 
 def replace_code(function: Any, message: str) -> None:

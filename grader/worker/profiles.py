@@ -11,11 +11,11 @@ from typing import Any
 import numpy
 import torch
 
-from .bans import disable_operators, leak, refusal
+from .bans import disable_operators, disable_python, leak, refusal
 
 SOFTMAX = re.compile(r"soft_?max|logsumexp|logcumsumexp|cross_entropy", re.IGNORECASE)
 NO_NUMPY = "this exercise stays in torch: numpy is not allowed here"
-LONGEST_LIST = 4096  # numbers that tolist() may give of a floating-point tensor
+LONGEST_ROW, LARGEST_TABLE = 1000, 64  # floating-point numbers that tolist() may give; print() asks row by row
 
 
 def apply(bans: Iterable[str]) -> None:
@@ -28,7 +28,8 @@ def apply(bans: Iterable[str]) -> None:
 
 def ban_softmax() -> None:
     """Every operator that is a softmax or a log-sum-exp, or contains one."""
-    disable_operators(SOFTMAX, "this exercise asks you to write softmax yourself")
+    for disable in (disable_operators, disable_python):
+        disable(SOFTMAX, "this exercise asks you to write softmax yourself")
 
 
 def ban_autograd() -> None:
@@ -46,11 +47,13 @@ def ban_numpy() -> None:
     lists = torch._C.TensorBase.tolist
 
     def tolist(self: torch.Tensor) -> Any:
-        if self.is_floating_point() and self.numel() > LONGEST_LIST:
+        if self.is_floating_point() and self.numel() > (LONGEST_ROW if self.dim() < 2 else LARGEST_TABLE):
             raise RuntimeError(NO_NUMPY)
         return lists(self)
 
     replace_in_type(torch._C.TensorBase, numpy=refuse, tolist=tolist)
+    replace_in_type(torch.UntypedStorage, tolist=refuse, __iter__=refuse)
+    replace_in_type(torch.TypedStorage, tolist=refuse, __iter__=refuse)
     replace_in_type(torch.Tensor, __array__=refuse, __dlpack__=refuse, __dlpack_c_exchange_api__=None)
     for module, names in (
         (torch._C, ("_to_dlpack", "_to_dlpack_versioned", "_from_dlpack")),
