@@ -1,7 +1,7 @@
 """Tables of wrong ideas about attention, shared by the stages: scale, softmax, factors, heads, causal mask, empty rows.
 
-Each row is ``suspect(misconception, step=replacement, ...)`` for :func:`grader.wrong_attention.simulate`. Rows with the same
-misconception are variants of one idea.
+Each row is ``suspect(misconception, step=replacement, ...)`` for :func:`grader.wrong_attention.simulate`. Rows with
+the same misconception are variants of one idea.
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ SOFTMAX = [
     suspect("softmax-over-everything", weights=_over(-2, -1)),
     suspect("softmax-over-everything", weights=_over(0, 1, 2, 3)),
     suspect("softmax-missing", weights=lambda m, s: m.nan_to_num(neginf=0.0), loose=4),
-    suspect("softmax-missing", weights=lambda m, s: m.nan_to_num(neginf=0.0) / m.nan_to_num(neginf=0.0).sum(-1, keepdim=True), loose=9),
+    suspect(
+        "softmax-missing",
+        weights=lambda m, s: m.nan_to_num(neginf=0.0) / m.nan_to_num(neginf=0.0).sum(-1, keepdim=True),
+        loose=9,
+    ),
     suspect("not-normalised", weights=lambda m, s: _exp(m), loose=4),
     suspect("not-normalised", weights=lambda m, s: m.exp(), loose=4),
     suspect("not-normalised", weights=lambda m, s: _exp(m) / m.shape[-1], loose=4),

@@ -1,8 +1,9 @@
-"""Attention inputs drawn for a check, with what is right for them: oracle, tolerance, and the words that describe them."""
+"""Attention inputs drawn for a check, with what is right for them: oracle, tolerance, and a line to describe them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ from kernels import oracle
 
 @dataclass(frozen=True)
 class Shape:
-    """B, N1, N2, S1, S2, D, Dv of one case; ``kv_heads``, ``seq_kv`` and ``value_dim`` default to their counterparts."""
+    """B, N1, N2, S1, S2, D, Dv of one case. ``kv_heads``, ``seq_kv``, ``value_dim`` default to their counterparts."""
 
     batch: int = 1
     heads: int = 2
@@ -69,8 +70,11 @@ class Attention:
 
     def geometry(self) -> dict[str, Any]:
         return {
-            "scale": self.scale, "mask_mode": self.mask_mode, "win_left": self.win_left, "win_right": self.win_right,
-        }  # fmt: skip
+            "scale": self.scale,
+            "mask_mode": self.mask_mode,
+            "win_left": self.win_left,
+            "win_right": self.win_right,
+        }
 
     # what is right -------------------------------------------------------------------------------------------
 
@@ -117,8 +121,9 @@ class Attention:
     def expected(self) -> Expected:
         """attn_out."""
         plains = (self.plain(scaled_first=False)[0], self.plain(scaled_first=True)[0])
-        tol = tolerance(self.truth[0], plains, dtype=self.q.dtype, logits=self.logits,
-                        magnitude=largest(self.v.double().abs()))
+        tol = tolerance(
+            self.truth[0], plains, dtype=self.q.dtype, logits=self.logits, magnitude=largest(self.v.double().abs())
+        )
         return Expected("attn_out", self.truth[0], tol, self.q.dtype, self.block_q, self.block_kv)
 
     @cached_property
@@ -129,7 +134,9 @@ class Attention:
         unit = eps(accumulate_dtype(self.q.dtype)) if self.q.dtype != torch.float64 else eps(torch.float32)
         plains = [self.plain(scaled_first=first)[1] for first in (False, True)]
         measured = max(largest((plain.double() - lse).nan_to_num(nan=0.0).abs()) for plain in plains)
-        return Expected("softmax_lse", lse, max(2 * measured, 2 * unit * (1 + self.logits) + 6 * unit * size), torch.float32)
+        return Expected(
+            "softmax_lse", lse, max(2 * measured, 2 * unit * (1 + self.logits) + 6 * unit * size), torch.float32
+        )
 
     def describe(self) -> Text:
         """B=1 N1=2 N2=2 S1=32 S2=32 D=8 ... in the words of the course."""
@@ -166,3 +173,21 @@ def draw(
         v=normal(rng, s.batch, s.kv_heads, s.seq_kv, s.value_dim, dtype=dtype),
         **fields,
     )
+
+
+Make = Callable[[np.random.Generator, int], Attention]
+
+
+def drawing(*shapes: Shape, scales: tuple[float, ...] = (), **fields: Any) -> Make:
+    """``make(rng, n)`` for a check: case n has ``shapes[n]``, or the last if there are fewer, and ``scales[n]``."""
+
+    def make(rng: np.random.Generator, n: int) -> Attention:
+        scale = scales[min(n, len(scales) - 1)] if scales else None
+        return draw(rng, shapes[min(n, len(shapes) - 1)], scale=scale, **fields)
+
+    return make
+
+
+def swapped(make: Make) -> Make:
+    """Case 1 first."""
+    return lambda rng, n: make(rng, 1 - n)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -39,7 +39,13 @@ def rounding(dtype: torch.dtype) -> float:
 
 
 def tolerance(
-    oracle: Tensor, plains: Iterable[Tensor], *, dtype: torch.dtype, logits: float, magnitude: float, factor: float = 2.0
+    oracle: Tensor,
+    plains: Iterable[Tensor],
+    *,
+    dtype: torch.dtype,
+    logits: float,
+    magnitude: float,
+    factor: float = 2.0,
 ) -> float:
     """``max(factor * largest plain error, (2 * eps * (1 + logits) + rounding) * magnitude)``.
 
@@ -95,7 +101,8 @@ def returned(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"{spell(value.dtype)} {list(value.shape)}"
     if isinstance(value, (tuple, list)):
-        return f"{type(value).__name__}({', '.join(returned(item) for item in value[:4])}{', ...' if len(value) > 4 else ''})"
+        items = [returned(item) for item in value[:4]] + ["..."] * (len(value) > 4)
+        return f"{type(value).__name__}({', '.join(items)})"
     if isinstance(value, dict):
         return f"dict({', '.join(map(str, list(value)[:6]))})"
     return repr(value)[:60]
@@ -104,19 +111,32 @@ def returned(value: Any) -> str:
 def require_tensors(ctx: Context, value: Any, names: tuple[str, ...]) -> tuple[Tensor, ...]:
     """``value`` must be one tensor (one name) or a tuple or list of as many tensors as there are names."""
     items = (value,) if len(names) == 1 else tuple(value) if isinstance(value, (tuple, list)) else ()
-    if len(items) == len(names) and all(isinstance(item, Tensor) for item in items):
-        return items
+    if len(items) != len(names) or not all(isinstance(item, Tensor) for item in items):
+        _wrong_return(ctx, value, names)
+    return items
+
+
+def _wrong_return(ctx: Context, value: Any, names: tuple[str, ...]) -> NoReturn:
     want = names[0] if len(names) == 1 else f"({', '.join(names)})"
     if value is None:
         ctx.fail(
-            say("函数返回了 None：是不是漏了 return？应返回 {want}。", "The function returned None: is a return missing? "
-                "It must return {want}.", want=want),
-            misconception="wrong-return", evidence={"got": "None"},
+            say(
+                "函数返回了 None：是不是漏了 return？应返回 {want}。",
+                "The function returned None: is a return missing? It must return {want}.",
+                want=want,
+            ),
+            misconception="wrong-return",
+            evidence={"got": "None"},
         )
     ctx.fail(
-        say("应返回张量 {want}，得到的是 {got}。", "It must return {want} (tensors), it returned {got}.",
-            want=want, got=returned(value)),
-        misconception="wrong-return", evidence={"got": returned(value)},
+        say(
+            "应返回张量 {want}，得到的是 {got}。",
+            "It must return {want} (tensors), it returned {got}.",
+            want=want,
+            got=returned(value),
+        ),
+        misconception="wrong-return",
+        evidence={"got": returned(value)},
     )
 
 
@@ -136,29 +156,46 @@ def require_like(
     want = tuple(expected.value.shape)
     if tuple(got.shape) != want:
         ctx.fail(
-            say("{name} 的形状应是 {want}，得到的是 {got}。", "{name} must have shape {want}, it has {got}.",
-                name=expected.name, want=list(want), got=list(got.shape)),
+            say(
+                "{name} 的形状应是 {want}，得到的是 {got}。",
+                "{name} must have shape {want}, it has {got}.",
+                name=expected.name,
+                want=list(want),
+                got=list(got.shape),
+            ),
             misconception=(shapes or {}).get(tuple(got.shape)) or otherwise(),
             evidence={**evidence, "shape": list(got.shape), "expected": list(want)},
         )
     if got.dtype != expected.dtype:
         ctx.fail(
-            say("{name} 的 dtype 应是 {want}，得到的是 {got}。", "{name} must be {want}, it is {got}.",
-                name=expected.name, want=spell(expected.dtype), got=spell(got.dtype)),
+            say(
+                "{name} 的 dtype 应是 {want}，得到的是 {got}。",
+                "{name} must be {want}, it is {got}.",
+                name=expected.name,
+                want=spell(expected.dtype),
+                got=spell(got.dtype),
+            ),
             misconception=(dtypes or {}).get(got.dtype),
             evidence={**evidence, "expected": spell(expected.dtype), "got": spell(got.dtype)},
         )
     if got.device != expected.value.device:
         ctx.fail(
-            say("{name} 应在 {want} 上，却在 {got} 上。", "{name} must be on {want}, it is on {got}.",
-                name=expected.name, want=expected.value.device, got=got.device),
+            say(
+                "{name} 应在 {want} 上，却在 {got} 上。",
+                "{name} must be on {want}, it is on {got}.",
+                name=expected.name,
+                want=expected.value.device,
+                got=got.device,
+            ),
             evidence=evidence,
         )
 
 
 def right(got: Tensor, expected: Expected) -> bool:
-    return got.shape == expected.value.shape and got.dtype == expected.dtype and (
-        largest(error_of(got, expected.value)) <= expected.tol
+    return (
+        got.shape == expected.value.shape
+        and got.dtype == expected.dtype
+        and (largest(error_of(got, expected.value)) <= expected.tol)
     )
 
 
@@ -198,9 +235,14 @@ def describe(got: Tensor, expected: Expected) -> Text:
     share = 100 * float(wrong.double().mean())
     bad = int(got.to(torch.float64).isnan().sum())
     values = {
-        "name": expected.name, "share": f"{share:.0f}" if share >= 1 else "<1", "error": f"{largest(error):.2g}",
-        "tol": f"{expected.tol:.1g}", "index": index, "want": f"{float(expected.value[place]):.5g}",
-        "got": f"{float(got[place]):.5g}", "bad": bad,
+        "name": expected.name,
+        "share": f"{share:.0f}" if share >= 1 else "<1",
+        "error": f"{largest(error):.2g}",
+        "tol": f"{expected.tol:.1g}",
+        "index": index,
+        "want": f"{float(expected.value[place]):.5g}",
+        "got": f"{float(got[place]):.5g}",
+        "bad": bad,
     }
     if bad and not expected.value.isnan().any():
         text = say("{name} 里有 {bad} 个 NaN。", "{name} holds {bad} NaN.", **values)
@@ -208,7 +250,8 @@ def describe(got: Tensor, expected: Expected) -> Text:
         text = say(
             "{name} 有 {share}% 的元素不对，最大误差 {error}（容差 {tol}），在 {index} 处应为 {want}，得到 {got}。",
             "{name} is wrong in {share}% of its elements; the largest error is {error} (tolerance {tol}), at {index}: "
-            "expected {want}, got {got}.", **values,
+            "expected {want}, got {got}.",
+            **values,
         )
     first = first_bad_tile(wrong, expected.rows)
     return text if first is None else text.plus(first)
@@ -223,5 +266,10 @@ def first_bad_tile(wrong: Tensor, rows: int) -> Text | None:
     if all(bad) or not any(bad):
         return None
     i = bad.index(True)
-    return say("第一个出错的行块是第 {i} 块（第 {a} 到 {b} 行）。", "The first wrong tile of rows is number {i} (rows {a} to {b}).",
-               i=i, a=i * rows, b=min((i + 1) * rows, wrong.shape[-2]) - 1)
+    return say(
+        "第一个出错的行块是第 {i} 块（第 {a} 到 {b} 行）。",
+        "The first wrong tile of rows is number {i} (rows {a} to {b}).",
+        i=i,
+        a=i * rows,
+        b=min((i + 1) * rows, wrong.shape[-2]) - 1,
+    )

@@ -72,7 +72,9 @@ def name_mistake(
 
 
 def _oracle_is_far(seen: Observation) -> bool:
-    return any(distance(seen.got[name], seen.expected[name].value) >= FAR * seen.expected[name].tol for name in seen.got)
+    return any(
+        distance(seen.got[name], seen.expected[name].value) >= FAR * seen.expected[name].tol for name in seen.got
+    )
 
 
 def _judge(suspect: Suspect, seen: Observation) -> tuple[bool, bool]:
@@ -96,4 +98,3 @@ def _judge(suspect: Suspect, seen: Observation) -> tuple[bool, bool]:
 
 def _finite(value: Tensor) -> Tensor:
     return value.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-

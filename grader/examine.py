@@ -1,4 +1,4 @@
-"""How a check on values runs: draw inputs, call, compare, and only when something is wrong ask which idea explains it."""
+"""How a check on values runs: draw inputs, call, compare, and only when something is wrong ask what explains it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Case(Protocol):
 class Examination:
     """A check on values, ready to run.
 
-    ``call(ctx, case)`` runs the learner's function and returns what it returned, ``expect(case)`` says what each tensor must
-    be, ``make(rng, n)`` draws case n (0 is the check; 1 is another geometry, used to name a mistake). ``catch`` are suspects that a
-    drawn case must tell from the right answer. ``suspects`` may be named. ``otherwise`` is the idea that this check isolates: it
-    is named when nothing else fits and ``control(ctx, case)`` (the same inputs without what the check adds) is right, or
-    when only this check's inputs make the function raise.
+    ``call(ctx, case)`` runs the learner's function and returns what it returned, ``expect(case)`` says what each tensor
+    must be, ``make(rng, n)`` draws case n (0 is the check; 1 is another geometry, used to name a mistake). ``catch``
+    are suspects that a drawn case must tell from the right answer. ``suspects`` may be named. ``otherwise`` is the idea
+    that this check isolates: it is named when nothing else fits (or the function raises, or returns another shape) and
+    ``control(ctx, case)`` is right, which is a call with the same inputs without what the check adds to them.
     """
 
     call: Callable[[Context, Any], Any]
@@ -59,7 +59,9 @@ class Examination:
                 evidence = evidence_of(got[name], expected, case.describe())
                 if verdict and verdict.also:
                     evidence["also"] = verdict.also
-                ctx.fail(describe(got[name], expected), misconception=verdict.id if verdict else None, evidence=evidence)
+                ctx.fail(
+                    describe(got[name], expected), misconception=verdict.id if verdict else None, evidence=evidence
+                )
 
     def draw(self, ctx: Context, n: int) -> Any:
         """Case ``n``, drawn again until every mistake in ``catch`` is at least 10 tolerances off."""
@@ -90,8 +92,15 @@ class Examination:
         got = dict(zip(names, require_tensors(ctx, value, names), strict=True))
         shapes = self.shapes(case)
         for name, expected in expectations.items():
-            require_like(ctx, got[name], expected, shapes=shapes.get(name), dtypes=self.dtypes, case=case.describe(),
-                         otherwise=lambda: self.otherwise if self._isolated(ctx, case) else None)
+            require_like(
+                ctx,
+                got[name],
+                expected,
+                shapes=shapes.get(name),
+                dtypes=self.dtypes,
+                case=case.describe(),
+                otherwise=lambda: self.otherwise if self._isolated(ctx, case) else None,
+            )
         return {name: got[name] for name in expectations}
 
     def _all_right(self, case: Any, got: Mapping[str, Tensor]) -> bool:
@@ -147,12 +156,17 @@ def repeatable(ctx: Context, call: Callable[[Context, Any], Any], cases: Sequenc
     if len(_tensors(before)) == len(_tensors(after)) and all(distance(a, b) <= 1e-4 * (1 + _size(a)) for a, b in pairs):
         return
     ctx.fail(
-        say("同样的输入，中间换过别的输入再算一次，结果就不同了：两次调用之间不应保存任何状态，也不应有随机性。",
-            "The same inputs give another result after a call with other inputs: nothing may be kept between calls, and "
-            "nothing may be random."),
+        say(
+            "同样的输入，中间换过别的输入再算一次，结果就不同了：两次调用之间不应保存任何状态，也不应有随机性。",
+            "The same inputs give another result after a call with other inputs: nothing may be kept between calls, "
+            "and nothing may be random.",
+        ),
         misconception="state-between-calls",
-        evidence={"case": str(cases[0].describe()), "max_error": str(max((distance(a, b) for a, b in pairs), default="-"))},
-    )  # fmt: skip
+        evidence={
+            "case": str(cases[0].describe()),
+            "max_error": str(max((distance(a, b) for a, b in pairs), default="-")),
+        },
+    )
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -170,5 +184,6 @@ def unchanged(ctx: Context, changed: Sequence[str], names: Sequence[str]) -> Non
         listed = ", ".join(spelled)
         ctx.fail(
             say("函数改动了调用者的输入 {listed}。", "The call changed the caller's {listed}.", listed=listed),
-            misconception="input-modified", evidence={"changed": spelled},
+            misconception="input-modified",
+            evidence={"changed": spelled},
         )

@@ -18,9 +18,16 @@ def require_linear(ctx: Context, outcome: Outcome, length: int, limit: int = LIM
     if used <= limit:
         return
     ctx.fail(
-        say("长度 {n} 时这次调用多用了 {mb:.0f} MB 内存（上限 {limit:.0f} MB）。一个 {n}×{n} 的 float32 矩阵是 {square:.0f} MB。",
-            "At length {n} the call took {mb:.0f} MB more memory (limit {limit:.0f} MB). One {n} x {n} float32 matrix is {square:.0f} MB.",
-            n=length, mb=used / 1e6, limit=limit / 1e6, square=4 * length * length / 1e6),
+        say(
+            "长度 {n} 时这次调用多用了 {mb:.0f} MB 内存（上限 {limit:.0f} MB）。"
+            "一个 {n}×{n} 的 float32 矩阵是 {square:.0f} MB。",
+            "At length {n} the call took {mb:.0f} MB more memory (limit {limit:.0f} MB). "
+            "One {n} x {n} float32 matrix is {square:.0f} MB.",
+            n=length,
+            mb=used / 1e6,
+            limit=limit / 1e6,
+            square=4 * length * length / 1e6,
+        ),
         misconception="quadratic-memory" if used >= 2 * length * length else "too-much-memory",
         evidence={"max_error": used, "tolerance": limit, "case": f"N={length}"},
     )

@@ -22,7 +22,9 @@ from grader.text import Text, say
 from grader.vocabulary import Context
 from grader.wrong_attention import Changes, simulate
 
-PARAMETERS = tuple(f"{name}.{kind}" for name in ("q_proj", "k_proj", "v_proj", "out_proj") for kind in ("weight", "bias"))
+PARAMETERS = tuple(
+    f"{name}.{kind}" for name in ("q_proj", "k_proj", "v_proj", "out_proj") for kind in ("weight", "bias")
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ class Module:
 
     def describe(self) -> Text:
         (b, n, c) = self.x.shape
-        line = f"x [{b}, {n}, {c}] num_heads={self.heads}" + (f" block_size={self.block_size}" if self.block_size else "")
+        line = f"x [{b}, {n}, {c}] num_heads={self.heads}" + (
+            f" block_size={self.block_size}" if self.block_size else ""
+        )
         return say(line, line)
 
 
@@ -64,10 +68,22 @@ def packed(x: Tensor, heads: int, state: dict[str, Tensor]) -> Tensor:
     inputs = x.transpose(0, 1)  # the function wants the sequence first
     names = ("q_proj", "k_proj", "v_proj")
     out, _ = F.multi_head_attention_forward(
-        inputs, inputs, inputs, x.shape[-1], heads,
-        torch.cat([state[f"{name}.weight"] for name in names]), torch.cat([state[f"{name}.bias"] for name in names]),
-        None, None, False, 0.0, state["out_proj.weight"], state["out_proj.bias"], training=False, need_weights=False,
-    )  # fmt: skip
+        inputs,
+        inputs,
+        inputs,
+        x.shape[-1],
+        heads,
+        torch.cat([state[f"{name}.weight"] for name in names]),
+        torch.cat([state[f"{name}.bias"] for name in names]),
+        None,
+        None,
+        False,
+        0.0,
+        state["out_proj.weight"],
+        state["out_proj.bias"],
+        training=False,
+        need_weights=False,
+    )
     return out.transpose(0, 1)
 
 
@@ -129,7 +145,11 @@ def compute(
 ) -> dict[str, Tensor]:
     """The module with some of its steps replaced."""
     q, k, v = (split(project(case, name), case.heads) for name in inputs)
-    out = merge(simulate(Attention(q, k, v, mask_mode=mask_mode, block_q=case.block_size, block_kv=case.block_size), inner or {})["attn_out"])
+    out = merge(
+        simulate(
+            Attention(q, k, v, mask_mode=mask_mode, block_q=case.block_size, block_kv=case.block_size), inner or {}
+        )["attn_out"]
+    )
     if finish is not None:
         return {"output": finish(out, case)}
     return {"output": project(Module(out, case.heads, case.state), "out_proj")}
@@ -211,15 +231,22 @@ def require_parameters(ctx: Context, state: Any, hidden: int) -> None:
         only_biases = all(name.endswith(".bias") for name in missing)
         ctx.fail(
             say("state_dict 里缺少 {missing}。", "The state_dict lacks {missing}.", missing=", ".join(missing)),
-            misconception="bias-missing" if only_biases else "parameter-names", evidence={"got": sorted(state)[:20]},
+            misconception="bias-missing" if only_biases else "parameter-names",
+            evidence={"got": sorted(state)[:20]},
         )
     for name in PARAMETERS:
         want = [hidden, hidden] if name.endswith("weight") else [hidden]
         if list(state[name].shape) != want:
             ctx.fail(
-                say("{name} 的形状应是 {want}，得到 {got}。", "{name} must have shape {want}, it has {got}.",
-                    name=name, want=want, got=list(state[name].shape)),
-                misconception="projection-size", evidence={"shape": list(state[name].shape), "expected": want},
+                say(
+                    "{name} 的形状应是 {want}，得到 {got}。",
+                    "{name} must have shape {want}, it has {got}.",
+                    name=name,
+                    want=want,
+                    got=list(state[name].shape),
+                ),
+                misconception="projection-size",
+                evidence={"shape": list(state[name].shape), "expected": want},
             )
 
 
@@ -227,19 +254,29 @@ def one_head(case: Module) -> Module:
     return Module(case.x, 1, case.state, case.block_size)
 
 
-def require_value_error(ctx: Context, name: str, arguments: tuple[int, ...]) -> None:
+def require_value_error(ctx: Context, name: str, arguments: tuple[int, int]) -> None:
     try:
         ctx.subject.construct(name, *arguments)
     except Raised as error:
         if error.kind != "ValueError":
             ctx.fail(
-                say("hidden_dim 不是 num_heads 的倍数时应抛出 ValueError，得到的是 {kind}。",
-                    "When hidden_dim is not a multiple of num_heads it must raise ValueError, it raised {kind}.", kind=error.kind),
-                misconception="indivisible-exception", evidence={"got": error.kind}, where=error.where,
+                say(
+                    "hidden_dim 不是 num_heads 的倍数时应抛出 ValueError，得到的是 {kind}。",
+                    "When hidden_dim is not a multiple of num_heads it must raise ValueError, it raised {kind}.",
+                    kind=error.kind,
+                ),
+                misconception="indivisible-exception",
+                evidence={"got": error.kind},
+                where=error.where,
             )
         return
+    hidden, heads = arguments
     ctx.fail(
-        say("hidden_dim={0} 不是 num_heads={1} 的倍数，应抛出 ValueError，却没有。".format(*arguments),
-            "hidden_dim={0} is not a multiple of num_heads={1}: it must raise ValueError, it did not.".format(*arguments)),
+        say(
+            "hidden_dim={hidden} 不是 num_heads={heads} 的倍数，应抛出 ValueError，却没有。",
+            "hidden_dim={hidden} is not a multiple of num_heads={heads}: it must raise ValueError, it did not.",
+            hidden=hidden,
+            heads=heads,
+        ),
         misconception="indivisible-accepted",
     )

@@ -1,7 +1,7 @@
 """Attention with any of its steps replaced: what a wrong idea about attention computes.
 
-``simulate(case, changes)`` follows the textbook except for the steps named in ``changes``. With a ``step`` (or ``tiles``) it goes
-through the keys tile by tile as FlashAttention does, otherwise over the whole matrix.
+``simulate(case, changes)`` follows the textbook except for the steps named in ``changes``. With a ``step`` (or
+``tiles``) it goes through the keys tile by tile as FlashAttention does, otherwise over the whole matrix.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class Scene:
 def simulate(case: Attention, changes: Changes) -> dict[str, Tensor]:
     """attn_out [B, N1, S1, Dv] and softmax_lse [B, N1, S1] of attention with ``changes``.
 
-    Steps: ``heads(x, n)``, ``scale(case)``, ``scores(q, k, scale)``, ``visible(case)``, ``fill(scores, visible)``, ``weights(masked, scene)``,
-    ``reweigh(weights, scene)``, ``values(weights, scene)``, ``tiles(scene)``, ``step(state, scores, v)``, ``finish(state, scene)``,
-    ``lse(masked, scene)``, ``empty(out, lse, scene)``.
+    Steps: ``heads(x, n)``, ``scale(case)``, ``scores(q, k, scale)``, ``visible(case)``, ``fill(scores, visible)``;
+    over the whole matrix ``weights(masked, scene)``, ``reweigh(weights, scene)``, ``values(weights, scene)``,
+    ``lse(masked, scene)``; by tiles ``start(scene)``, ``tiles(scene)``, ``step(state, scores, v)``,
+    ``finish(state, scene)``; at the end ``empty(out, lse, scene)``.
     """
     dtype = accumulate_dtype(case.q.dtype)
     q, k, v = case.q.to(dtype), case.k.to(dtype), case.v.to(dtype)

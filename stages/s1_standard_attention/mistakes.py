@@ -29,11 +29,14 @@ class Softmax:
     @cached_property
     def expected(self) -> Expected:
         truth = self.x.double().softmax(self.dim)
-        spread = float((self.x.double() - self.x.double().amax(self.dim, keepdim=True)).nan_to_num(neginf=0.0).abs().max())
+        spread = float(
+            (self.x.double() - self.x.double().amax(self.dim, keepdim=True)).nan_to_num(neginf=0.0).abs().max()
+        )
         return Expected("softmax", truth, 8 * eps(self.x.dtype) * (1 + min(spread, 100.0)), self.x.dtype)
 
     def describe(self) -> Text:
-        line = f"x {list(self.x.shape)} {str(self.x.dtype).removeprefix('torch.')} dim={self.dim if self.given else 'default'}"
+        dim = self.dim if self.given else "default"
+        line = f"x {list(self.x.shape)} {str(self.x.dtype).removeprefix('torch.')} dim={dim}"
         return say(line, line)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.cases import Attention, Shape, draw, normal
+from grader.cases import Attention, Make, Shape, draw, normal
 
 
 def even(rng: np.random.Generator, n: int) -> Attention:
@@ -30,8 +30,10 @@ def tails(rng: np.random.Generator, n: int) -> Attention:
 
 def whole(case: Attention) -> Attention:
     """The same kind of case with lengths that are multiples of the blocks."""
-    q, k, v = (x[:, :, : x.shape[2] // block * block] for x, block in (
-        (case.q, case.block_q), (case.k, case.block_kv), (case.v, case.block_kv)))  # fmt: skip
+    q, k, v = (
+        x[:, :, : x.shape[2] // block * block]
+        for x, block in ((case.q, case.block_q), (case.k, case.block_kv), (case.v, case.block_kv))
+    )
     return case.but(q=q, k=k, v=v)
 
 
@@ -58,6 +60,14 @@ def large(rng: np.random.Generator, n: int, sign: float) -> Attention:
     q = case.q * 5
     q[..., 0] = 15.0 * math.sqrt(d)
     return case.but(q=q, k=k)
+
+
+def high(rng: np.random.Generator, n: int) -> Attention:
+    return large(rng, n, 1.0)
+
+
+def low(rng: np.random.Generator, n: int) -> Attention:
+    return large(rng, n, -1.0)
 
 
 def mixed(rng: np.random.Generator, n: int) -> Attention:
@@ -109,9 +119,16 @@ def empty_rows(rng: np.random.Generator, n: int) -> Attention:
 WINDOWS = ((11, 4), (6, 9), (0, 0), (-1, 7), (13, -1), (-1, -1), (17, 0))
 
 
-def window(rng: np.random.Generator, n: int, sides: tuple[int, int] = (11, 4)) -> Attention:
-    shape = (Shape(1, 2, seq_q=48, seq_kv=48, dim=8), Shape(1, 2, seq_q=36, seq_kv=36, dim=6))[n]
-    return draw(rng, shape, mask_mode=4, win_left=sides[0], win_right=sides[1], **blocks((16, 16), (12, 12))[n])
+def window(left: int, right: int) -> Make:
+    """mask_mode 4 with S1 = S2. Case 1 has other sides, open where these are."""
+    other = (5, 12) if left >= 0 and right >= 0 else (max(-1, left - 2), max(-1, right - 2))
+
+    def make(rng: np.random.Generator, n: int) -> Attention:
+        shape = (Shape(1, 2, seq_q=48), Shape(1, 2, seq_q=36, dim=6))[n]
+        sides = ((left, right), other)[n]
+        return draw(rng, shape, mask_mode=4, win_left=sides[0], win_right=sides[1], **blocks((16, 16), (12, 12))[n])
+
+    return make
 
 
 def window_offset(rng: np.random.Generator, n: int) -> Attention:
@@ -143,22 +160,25 @@ def overflowing_sums(rng: np.random.Generator, n: int) -> Attention:
 
 
 def cancelling_gradients(rng: np.random.Generator, n: int) -> Attention:
-    """float16 with upstream gradients near +400 in the first half of the rows and -400 in the second: what dv adds up on
-    the way leaves the range of float16, the result does not."""
+    """float16 with upstream gradients near +400 in the first half of the rows and -400 in the second.
+
+    What dv adds up on the way leaves the range of float16, the result does not."""
     q, k = (normal(rng, 1, 1, length, 8, dtype=torch.float16, spread=0.1) for length in (1040 + 104 * n, 26))
     sign = torch.where(torch.arange(q.shape[2]) < q.shape[2] // 2, 400.0, -400.0)[:, None]
     dout = (sign * (1 + 0.1 * normal(rng, *q.shape))).half()
     return Attention(q, k[:, :, :2], normal(rng, 1, 1, 2, 8, dtype=torch.float16), block_q=52, block_kv=2, dout=dout)
 
 
-def strided(case: Attention) -> Attention:
-    """The same values, stored as [B, S, N, D]."""
+def strided(rng: np.random.Generator, n: int) -> Attention:
+    """Stored as [B, S, N, D]."""
+    case = even(rng, n)
     q, k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (case.q, case.k, case.v))
     return case.but(q=q, k=k, v=v)
 
 
-def packed(case: Attention) -> Attention:
+def packed(rng: np.random.Generator, n: int) -> Attention:
     """k and v are views of one tensor, q a view with gaps."""
+    case = even(rng, n)
     kv = torch.stack([case.k, case.v], dim=3)
     gaps = torch.cat([case.q, case.q], dim=-1)[..., : case.q.shape[-1]]
     return case.but(q=gaps, k=kv[..., 0, :], v=kv[..., 1, :])
@@ -168,9 +188,14 @@ def contiguous(case: Attention) -> Attention:
     return case.but(q=case.q.contiguous(), k=case.k.contiguous(), v=case.v.contiguous())
 
 
-def shared(case: Attention) -> Attention:
-    """q, k and v are one tensor."""
+def shared(rng: np.random.Generator, n: int) -> Attention:
+    """q, k and v are one tensor, as in self-attention without projections."""
+    case = even(rng, n)
     return case.but(k=case.q, v=case.q)
+
+
+def separate(case: Attention) -> Attention:
+    return case.but(q=case.q.clone(), k=case.k.clone(), v=case.v.clone())
 
 
 def one_head(rng: np.random.Generator, length: int, block: int, dim: int, **fields: Any) -> Attention:
@@ -188,3 +213,9 @@ def sample_rows(case: Attention, rng: np.random.Generator, count: int = 24) -> t
     """Some query rows of an unmasked case, as a case of their own whose oracle is cheap."""
     rows = torch.from_numpy(np.sort(rng.choice(case.q.shape[2], count, replace=False)))
     return case.but(q=case.q[:, :, rows], block_q=0), rows
+
+
+def in_float32(case: Attention) -> Attention:
+    """The same values in float32."""
+    dout = case.dout.float() if case.dout is not None else None
+    return case.but(q=case.q.float(), k=case.k.float(), v=case.v.float(), dout=dout)

@@ -1,4 +1,4 @@
-"""Wrong ideas about the online softmax, tiles, windows and softmax_lse, and the list of all that forward may be told."""
+"""Wrong ideas about the online softmax and about tiles, and the list of all ideas that forward may be told."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from grader.attention_ideas import CAUSAL, EMPTY_ROWS, FACTORS, HEADS, SCALE, SOFTMAX
-from grader.cases import Attention
 from grader.diagnose import Suspect
 from grader.wrong_attention import Scene, State, all_tiles, divide, pairs, shifted, suspect, suspects, update
+
+from .mask_mistakes import WINDOW
 
 Step = Callable[[State, Tensor, Tensor], State]
 
@@ -171,7 +172,7 @@ ONLINE = [
     suspect("first-tile-only", tiles=lambda s: all_tiles(s)[1:] or all_tiles(s)),
     suspect("last-tile-only", tiles=lambda s: all_tiles(s)[-1:]),
     suspect("last-tile-missing", tiles=lambda s: all_tiles(s)[:-1] or all_tiles(s)),
-]  # fmt: skip
+]
 
 TAILS = [
     suspect("tail-dropped", tiles=full_tiles),
@@ -181,6 +182,7 @@ TAILS = [
     suspect("tail-padded", weights=padded, empty=zero_rows),
     suspect("tail-counted-twice", tiles=overlapping),
 ]
+
 
 def guarded(state: State, scene: Scene) -> tuple[Tensor, Tensor]:
     """acc / row_sum, 0 where row_sum is 0: the guard for rows without keys also hides an underflow."""
@@ -214,116 +216,23 @@ STABILITY = [
 ]
 
 
-def window(rule: Callable[[Tensor, int, int], Tensor]) -> Callable[[Attention], Tensor]:
-    """Visible keys by ``rule(distance, left, right)``, distance = key - the query's diagonal; -1 becomes a huge number."""
-
-    def visible(case: Attention) -> Tensor:
-        s1, s2 = case.q.shape[2], case.k.shape[2]
-        delta = torch.arange(s2)[None, :] - torch.arange(s1)[:, None] - (s2 - s1)
-        left, right = (1 << 30 if side == -1 else side for side in (case.win_left, case.win_right))
-        return rule(delta, left, right) if case.mask_mode == 4 else case.visible
-
-    return visible
-
-
-def top_left(case: Attention) -> Tensor:
-    s1, s2 = case.q.shape[2], case.k.shape[2]
-    delta = torch.arange(s2)[None, :] - torch.arange(s1)[:, None]
-    left, right = (1 << 30 if side == -1 else side for side in (case.win_left, case.win_right))
-    return (delta >= -left) & (delta <= right) if case.mask_mode == 4 else case.visible
-
-
-def literal(replacement: int) -> Callable[[Attention], Tensor]:
-    """-1 taken as a width (``replacement`` 0: as no neighbours at all)."""
-
-    def visible(case: Attention) -> Tensor:
-        s1, s2 = case.q.shape[2], case.k.shape[2]
-        delta = torch.arange(s2)[None, :] - torch.arange(s1)[:, None] - (s2 - s1)
-        left, right = (replacement if side == -1 else side for side in (case.win_left, case.win_right))
-        return (delta >= -left) & (delta <= right) if case.mask_mode == 4 else case.visible
-
-    return visible
-
-
-def _inside(d: Tensor, left: int, right: int) -> Tensor:
-    return (d >= -left) & (d <= right)
-
-
-WINDOW = [
-    suspect("window-ignored", visible=window(lambda d, l, r: d < 1 << 30)),
-    suspect("window-is-causal", visible=window(lambda d, l, r: d <= 0)),
-    suspect("window-end-exclusive", visible=window(lambda d, l, r: (d > -l) & (d <= r))),
-    suspect("window-end-exclusive", visible=window(lambda d, l, r: (d >= -l) & (d < r))),
-    suspect("window-end-exclusive", visible=window(lambda d, l, r: (d > -l) & (d < r))),
-    suspect("window-one-too-wide", visible=window(lambda d, l, r: (d >= -l - 1) & (d <= r + 1))),
-    suspect("window-one-too-wide", visible=window(lambda d, l, r: (d >= -l - 1) & (d <= r))),
-    suspect("window-one-too-wide", visible=window(lambda d, l, r: (d >= -l) & (d <= r + 1))),
-    suspect("window-swapped", visible=window(lambda d, l, r: (d >= -r) & (d <= l))),
-    suspect("window-one-side", visible=window(lambda d, l, r: d >= -l)),
-    suspect("window-one-side", visible=window(lambda d, l, r: d <= r)),
-    suspect("window-causal-too", visible=window(lambda d, l, r: (d >= -l) & (d <= min(r, 0)))),
-    suspect("window-top-left", visible=top_left),
-    suspect("window-minus-one", visible=literal(-1)),
-    suspect("window-minus-one", visible=literal(0)),
-    suspect("window-inverted", visible=window(lambda d, l, r: ~_inside(d, l, r))),
-    suspect("window-left-only-symmetric", visible=window(lambda d, l, r: d.abs() <= l)),
-    suspect("window-left-only-symmetric", visible=window(lambda d, l, r: d.abs() <= r)),
-]  # fmt: skip
-
-
-def _reference(masked: Tensor) -> Tensor:
-    return masked.amax(-1)
-
-
-def _last_max(masked: Tensor, scene: Scene) -> Tensor:
-    last = all_tiles(scene)[-1]
-    top = masked.amax(-1)
-    return masked[..., last].amax(-1) + (masked - top[..., None]).exp().sum(-1).log()
-
-
-def _sum(masked: Tensor) -> Tensor:
-    return (masked - masked.amax(-1, keepdim=True)).exp().sum(-1)
-
-
-LSE = [
-    suspect("lse-without-max", lse=lambda m, s: _sum(m).log()),
-    suspect("lse-without-sum", lse=lambda m, s: _reference(m)),
-    suspect("lse-base-2", lse=lambda m, s: m.logsumexp(-1) / math.log(2)),
-    suspect("lse-base-2", lse=lambda m, s: _reference(m) + _sum(m).log2()),
-    suspect("lse-base-10", lse=lambda m, s: _reference(m) + _sum(m).log10()),
-    suspect("lse-without-log", lse=lambda m, s: _reference(m) + _sum(m)),
-    suspect("lse-without-log", lse=lambda m, s: _sum(m)),
-    suspect("lse-without-log", lse=lambda m, s: m.exp().sum(-1), loose=9),
-    suspect("lse-unscaled", lse=lambda m, s: (m / s.case.factor).logsumexp(-1)),
-    suspect("lse-unscaled", lse=lambda m, s: m.amax(-1) / s.case.factor + _sum(m).log()),
-    suspect("lse-sign", lse=lambda m, s: -m.logsumexp(-1)),
-    suspect("lse-sign", lse=lambda m, s: _reference(m) - _sum(m).log()),
-    suspect("lse-sign", lse=lambda m, s: _sum(m).log() - _reference(m)),
-    suspect("lse-product", lse=lambda m, s: _reference(m) * _sum(m).log()),
-    suspect("lse-scaled-twice", lse=lambda m, s: m.logsumexp(-1) * s.case.factor),
-    suspect("lse-scaled-twice", lse=lambda m, s: _reference(m) * s.case.factor + _sum(m).log()),
-    suspect("lse-mean", lse=lambda m, s: m.logsumexp(-1) - math.log(m.shape[-1])),
-    suspect("lse-log1p", lse=lambda m, s: _reference(m) + _sum(m).log1p()),
-    suspect("lse-last-tile-max", lse=_last_max),
-    suspect("lse-over-queries", lse=lambda m, s: m.logsumexp(-2)),
-]  # fmt: skip
-
 # the commonest ideas, also looked for in pairs
-_COMMON = [SCALE[0], SCALE[1], SOFTMAX[0], ONLINE[0], ONLINE[1], ONLINE[2], CAUSAL[0], CAUSAL[1], CAUSAL[5], HEADS[0], TAILS[0]]
+_COMMON = [
+    SCALE[0],
+    SCALE[1],
+    SOFTMAX[0],
+    ONLINE[0],
+    ONLINE[1],
+    ONLINE[2],
+    CAUSAL[0],
+    CAUSAL[1],
+    CAUSAL[5],
+    HEADS[0],
+    TAILS[0],
+]
 
 
 @cache
 def forward_suspects() -> list[Suspect]:
     rows = [*SCALE, *SOFTMAX, *FACTORS, *ONLINE, *TAILS, *HEADS, *CAUSAL, *WINDOW, *EMPTY_ROWS, *STABILITY]
     return suspects(rows) + pairs(_COMMON)
-
-
-@cache
-def lse_suspects() -> list[Suspect]:
-    return suspects(LSE)
-
-
-__all__ = [
-    "CAUSAL", "EMPTY_ROWS", "HEADS", "LSE", "ONLINE", "SCALE", "STABILITY", "TAILS", "WINDOW",
-    "divide", "forward_suspects", "lse_suspects",
-]  # fmt: skip

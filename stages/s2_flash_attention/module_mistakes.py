@@ -13,7 +13,10 @@ from .mistakes import ONLINE, TAILS
 
 @cache
 def tiled_module_suspects() -> list[Suspect]:
-    return [Suspect(id, lambda case, changes=changes: _tiled(case, changes), loose=2 * loose) for id, changes, loose in [*ONLINE, *TAILS]]
+    return [
+        Suspect(id, lambda case, changes=changes: _tiled(case, changes), loose=2 * loose)
+        for id, changes, loose in [*ONLINE, *TAILS]
+    ]
 
 
 def _tiled(case: Module, changes: Changes) -> dict[str, object]:

@@ -9,10 +9,11 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
+from grader.attention_ideas import CAUSAL
 from grader.cases import Attention
 from kernels import oracle
 
-from .mistakes import CAUSAL, WINDOW
+from .mask_mistakes import WINDOW
 
 Tiles = list[tuple[int, int]]
 
@@ -73,7 +74,9 @@ def _every(grid: Grid) -> Tiles:
 
 def _fits(grid: Grid, tile: tuple[int, int], rows: bool = True, columns: bool = True) -> bool:
     i, j = tile
-    return (not rows or (i + 1) * grid.block_q <= grid.seq_q) and (not columns or (j + 1) * grid.block_kv <= grid.seq_kv)
+    return (not rows or (i + 1) * grid.block_q <= grid.seq_q) and (
+        not columns or (j + 1) * grid.block_kv <= grid.seq_kv
+    )
 
 
 def _corner(row: int, column: int) -> Callable[[Grid], Tiles]:

@@ -1,0 +1,127 @@
+"""How the checks of s2-forward call it, what must come back, and how a regime of its own is examined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from grader.cases import Attention, Make
+from grader.compare import Expected
+from grader.diagnose import Suspect
+from grader.examine import Examination, all_right
+from grader.vocabulary import Context, say
+
+from . import forward_cases as cases
+from .mistakes import forward_suspects
+
+FUNCTION = "flash_attention_forward"
+NAMES = ("attn_out", "softmax_lse")
+
+Control = Callable[[Context, Attention], bool]
+
+
+def call(ctx: Context, case: Attention) -> Any:
+    return ctx.subject.call(FUNCTION, case.q, case.k, case.v, **case.options()).value
+
+
+def expect_out(case: Attention) -> dict[str, Expected]:
+    return {"attn_out": case.expected}
+
+
+def expect_lse(case: Attention) -> dict[str, Expected]:
+    return {"softmax_lse": case.expected_lse}
+
+
+def shapes(case: Attention) -> dict[str, dict[tuple[int, ...], str]]:
+    """Shapes of attn_out that give an idea away."""
+    b, n, s1, _ = case.q.shape
+    dim, full = case.v.shape[-1], s1 // max(case.block_q, 1) * case.block_q
+    given = {(b, s1, n, dim): "layout-transposed"}
+    if full != s1:
+        given[(b, n, full, dim)] = "tail-dropped"
+        given[(b, n, full + case.block_q, dim)] = "tail-padded"
+    return {"attn_out": given}
+
+
+def forward(
+    make: Make,
+    otherwise: str | None = None,
+    control: Control | None = None,
+    catch: Sequence[Suspect] = (),
+    known: Sequence[Make] = (cases.even,),
+    **more: Any,
+) -> Examination:
+    """One regime, examined after ``values``, on whose cases the program is therefore ``known`` to be right."""
+    return Examination(
+        call=call,
+        make=make,
+        expect=expect_out,
+        suspects=forward_suspects,
+        otherwise=otherwise,
+        control=control,
+        catch=lambda: catch,
+        known=known,
+        shapes=shapes,
+        names=NAMES,
+        **more,
+    )
+
+
+def is_right(ctx: Context, case: Attention) -> bool:
+    return all_right(call(ctx, case), expect_out(case), NAMES)
+
+
+def right_after(change: Callable[[Attention], Attention]) -> Control:
+    """Control: the same inputs after ``change``, which takes away what the check is about."""
+    return lambda ctx, case: is_right(ctx, change(case))
+
+
+def right_on(make: Make) -> Control:
+    """Control: another, ordinary case."""
+    return lambda ctx, case: is_right(ctx, make(ctx.rng("control"), 0))
+
+
+without_mask = right_after(lambda case: case.but(mask_mode=0))
+
+
+def visible_flops(case: Attention) -> int:
+    """Two products, q k^T and p v, per tile that holds a visible pair."""
+    mask, total = case.visible, 0
+    per_pair = 2 * (case.q.shape[-1] + case.v.shape[-1])
+    for i in range(0, mask.shape[0], case.block_q):
+        for j in range(0, mask.shape[1], case.block_kv):
+            tile = mask[i : i + case.block_q, j : j + case.block_kv]
+            total += per_pair * tile.numel() if bool(tile.any()) else 0
+    return total
+
+
+def require_tiles(
+    ctx: Context, case: Attention, flops: int, most: float, too_many: str, *, least: float = 0.5, products: int = 2
+) -> None:
+    """The products that ran against the ``products`` that every visible tile needs (D = Dv)."""
+    wanted = visible_flops(case) * products // 2
+    if least * wanted <= flops <= most * wanted:
+        return
+    evidence = {"expected": wanted, "got": flops, "case": str(case.describe())}
+    if flops < wanted:
+        ctx.fail(
+            say(
+                "看到的矩阵乘法是 {got:,} 次浮点运算，可见的块需要 {want:,} 次：没有看到逐块的矩阵乘法。",
+                "The products observed are {got:,} flops, the visible tiles need {want:,}: no tile-by-tile products "
+                "were seen.",
+                got=flops,
+                want=wanted,
+            ),
+            misconception="tiles-unseen",
+            evidence=evidence,
+        )
+    ctx.fail(
+        say(
+            "矩阵乘法用了 {got:,} 次浮点运算，可见的块只需要 {want:,} 次。",
+            "The products took {got:,} flops, the visible tiles need only {want:,}.",
+            got=flops,
+            want=wanted,
+        ),
+        misconception=too_many,
+        evidence=evidence,
+    )
