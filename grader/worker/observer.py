@@ -16,6 +16,8 @@ _PRODUCTS = {
     "aten.addmm_": (1, 2), "aten.baddbmm_": (1, 2), "aten.addbmm_": (1, 2), "aten.addmv_": (1, 2),
 }  # fmt: skip
 
+_VIEWS = {"aten._unsafe_view", "aten._reshape_alias"}  # views whose schema does not say so
+
 
 class Observer(TorchDispatchMode):
     """``with Observer() as seen: ...; seen.trace()``. Storages given to :meth:`ignore` count as known (the inputs).
@@ -34,7 +36,7 @@ class Observer(TorchDispatchMode):
         self._largest: tuple[int, tuple[int, ...], str] = (0, (), "")
         self._flops = 0
         self._matmuls: list[tuple[int, int, int, int]] = []
-        self._calls: dict[Any, int] = {}
+        self._calls: dict[str, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
 
     def ignore(self, storages: Iterable[Any]) -> None:
@@ -43,27 +45,24 @@ class Observer(TorchDispatchMode):
 
     def trace(self) -> dict[str, Any]:
         """The fields of ``grader.subject.Trace``."""
-        operators: dict[str, int] = {}
-        for func, times in self._calls.items():
-            name = _name(func)
-            operators[name] = operators.get(name, 0) + times
         largest, shape, op = self._largest
         return {
             "largest": largest, "largest_shape": shape, "largest_op": op,
-            "flops": self._flops, "matmuls": list(self._matmuls), "operators": operators,
+            "flops": self._flops, "matmuls": list(self._matmuls), "operators": dict(self._calls),
         }  # fmt: skip
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        self._calls[func] = self._calls.get(func, 0) + 1
-        factors = _PRODUCTS.get(_name(func))
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        name, factors, allocates = _KNOWN.get(id(func)) or _learn(func)
+        self._calls[name] = self._calls.get(name, 0) + 1
         if factors is not None:
             self._product(args[factors[0]], args[factors[1]])
-        for tensor in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(tensor, torch.Tensor):
-                self._output(func, tensor)
+        if allocates:
+            for tensor in result if isinstance(result, (tuple, list)) else (result,):
+                if isinstance(tensor, torch.Tensor):
+                    self._output(name, tensor)
         return result
 
     def _product(self, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -73,14 +72,14 @@ class Observer(TorchDispatchMode):
         self._matmuls.append((batch, m, k, n))
         self._flops += 2 * batch * m * k * n
 
-    def _output(self, func: Any, tensor: torch.Tensor) -> None:
+    def _output(self, name: str, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
         if storage._cdata in self._alive:
             return
         self._remember(storage, storage.nbytes())
         elements = storage.nbytes() // max(tensor.element_size(), 1)
         if elements > self._largest[0]:
-            self._largest = (elements, tuple(tensor.shape), _name(func))
+            self._largest = (elements, tuple(tensor.shape), name)
 
     def _remember(self, storage: Any, size: int) -> None:
         key = storage._cdata
@@ -94,11 +93,15 @@ class Observer(TorchDispatchMode):
         self.peak_bytes = max(self.peak_bytes, self._live_bytes)
 
 
-_NAMES: dict[Any, str] = {}
+# what is known of an operator, by its identity (its own hash is slow): name, factors, may it allocate
+_KNOWN: dict[int, tuple[str, tuple[int, int] | None, bool]] = {}
+_kept: list[Any] = []  # the operators of _KNOWN, so that no identity is given away again
 
 
-def _name(func: Any) -> str:
-    """``aten.bmm`` of ``aten.bmm.default``."""
-    if func not in _NAMES:
-        _NAMES[func] = str(func).rsplit(".", 1)[0]
-    return _NAMES[func]
+def _learn(func: Any) -> tuple[str, tuple[int, int] | None, bool]:
+    name = str(func).rsplit(".", 1)[0]  # aten.bmm of aten.bmm.default
+    results = func._schema.returns
+    is_view = all(result.alias_info is not None for result in results) or name in _VIEWS
+    _kept.append(func)
+    _KNOWN[id(func)] = known = name, _PRODUCTS.get(name), not is_view
+    return known
