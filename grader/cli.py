@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grader.commands.base import BROKEN, USAGE, Stop, note
-from grader.text import LANGUAGES, Text, language, say
+from grader.text import LANGUAGES, Text, say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -145,5 +145,4 @@ def _usage(error: Any) -> Text:
 
 
 if __name__ == "__main__":
-    language()
     sys.exit(main())

@@ -34,17 +34,9 @@ def list_exercises(folder: Path | None, as_json: bool) -> int:
     for stage in stages:
         mine = progress[stage.id]
         done = sum(mine.best(exercise.id) for exercise in stage.exercises)
-        heading = say(
-            "{title}（第 {weeks} 周）  {done}/{all} 分",
-            "{title} (week {weeks})  {done}/{all} points",
-            title="{title}",
-            weeks=stage.weeks,
-            done=number(done),
-            all=number(stage.points),
-        )
-        table = Table(
-            box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left", title=str(heading).format(title=stage.title)
-        )
+        weeks = say("第 {n} 周", "week {n}", n=stage.weeks)
+        heading = f"{stage.title}  ({weeks})  {number(done)}/{number(stage.points)}"
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left", title=heading)
         table.add_column("")
         table.add_column(str(say("练习", "exercise")), no_wrap=True)
         table.add_column(str(say("内容", "about")), overflow="fold")
@@ -136,10 +128,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def _jupyter() -> str:
     beside = Path(sys.executable).with_name("jupyter")
-    return _quoted(short_executable(beside)) if beside.exists() else "jupyter"
+    return _quoted(_without_resolving(beside)) if beside.exists() else "jupyter"
 
 
-def short_executable(path: Path) -> str:
+def _without_resolving(path: Path) -> str:
     """Relative to here, without following the links that a virtual environment consists of."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
