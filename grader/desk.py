@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
 from types import TracebackType
 from typing import Any
 
 from grader.catalog import Stage
-from grader.grade import require_clone, single_threaded, subject
+from grader.grade import require_clone, single_threaded, subjects
 from grader.inputs import Secret
 from grader.judge import grade_program
 from grader.limits import Limits
@@ -40,7 +39,7 @@ class Desk:
                 stage,
                 student="",
                 secret=Secret(),
-                subject_factory=partial(subject, self.template, program, limits=self.limits),
+                subject_factory=subjects(self.template, program, limits=self.limits),
                 only_public=only_public,
                 exercises=exercises,
             )
