@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import torch
 
 from grader import catalog, judge, paths, results, submission
 from grader.inputs import Secret
-from grader.limits import Limits
+from grader.limits import Budget, Limits
 from grader.subject import Subject
 from grader.submission import Program, Unreadable
 from grader.text import Text, say
@@ -209,7 +208,7 @@ class _Grading:
             stage,
             student=student,
             secret=self.secret,
-            subject_factory=partial(subject, self.template, program, limits=self.limits),
+            subject_factory=subjects(self.template, program, limits=self.limits),
             only_public=self.only_public,
             exercises=self.exercises,
         )
@@ -218,14 +217,18 @@ class _Grading:
         return row
 
 
-def subject(template: Template, program: Program, bans: frozenset[str], *, limits: Limits | None = None) -> Subject:
-    """The program behind the wall. The template is started here, so that no program is charged for it."""
+def subjects(
+    template: Template, program: Program, *, limits: Limits | None = None
+) -> Callable[[frozenset[str]], Subject]:
+    """The program behind the wall, under any bans; all of its workers live on one budget of CPU time. The template is
+    started here, so that no program is charged for it."""
     template.start()
+    budget = Budget((limits or Limits()).submission)
     cells = [
         (cell.number, cell.source, f"<cell {cell.number}>" if cell.number is not None else program.path.name)
         for cell in program.cells
     ]
-    return WorkerSubject(template, cells, sorted(bans), limits)
+    return lambda bans: WorkerSubject(template, cells, sorted(bans), limits, budget)
 
 
 def _own_stage(program: Program, course: catalog.Catalog) -> catalog.Stage:

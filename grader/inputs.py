@@ -1,4 +1,4 @@
-"""Fresh inputs per student, check and case: the same on every machine and at every regrade, unknown without the secret."""
+"""Fresh inputs per student, check and case: the same everywhere and at every regrade, unknown without the secret."""
 
 from __future__ import annotations
 

@@ -106,7 +106,9 @@ class Subject(Protocol):
 
     def load_state(self, handle: int, state: Mapping[str, Tensor]) -> None: ...
 
-    def forward(self, handle: int, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome: ...
+    def forward(
+        self, handle: int, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any
+    ) -> Outcome: ...
 
     def backward(
         self, name: str, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],

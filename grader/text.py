@@ -36,7 +36,7 @@ def say(zh: str, en: str, **values: object) -> Text:
 
 
 def language() -> str:
-    """The learner's language: ``FLASHDOJO_LANG``, else that of the notebook running here, else the locale, else English."""
+    """The learner's language: ``FLASHDOJO_LANG``, else the running notebook's, else the locale's, else English."""
     chosen = os.environ.get("FLASHDOJO_LANG", "").lower()
     if chosen[:2] in LANGUAGES:
         return chosen[:2]

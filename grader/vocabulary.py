@@ -50,8 +50,8 @@ class Context:
         where: Where | None = None,
     ) -> NoReturn:
         """End the check as failed. ``misconception`` only when the idea that is wrong is certain. ``evidence`` is JSON
-        data; the views know the keys ``max_error``, ``tolerance``, ``index``, ``expected``, ``got``, ``shape``, ``case``
-        (a short description of the inputs) and ``tile_errors`` {"block_q", "block_kv", "errors": [[...]]}."""
+        data; the views know the keys ``max_error``, ``tolerance``, ``index``, ``expected``, ``got``, ``shape``,
+        ``case`` (a short description of the inputs) and ``tile_errors`` {"block_q", "block_kv", "errors": [[...]]}."""
         raise CheckFailed(message, misconception, evidence or {}, where)
 
 
