@@ -279,7 +279,7 @@ def test_a_failure_of_the_machinery_is_one_entry_and_exit_code_3(
     def broken(*args: Any, **kwargs: Any) -> Any:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(grade, "subject", broken)
+    monkeypatch.setattr(grade, "subjects", broken)
     document = run([folder / "right.py", folder / "empty.py"], stage="s9")
     results.validate(document)
     assert [row["status"] for row in document["submissions"]] == ["failed", "unreadable"]
