@@ -104,7 +104,7 @@ def _spikes(rng: np.random.Generator, n: int) -> Softmax:
     return Softmax(x)
 
 
-@check("s1-softmax.masked", points=2, concept="stability", needs=("s1-softmax.values",))
+@check("s1-softmax.masked", points=2, concept="stability", needs=("s1-softmax.values", "s1-softmax.stable"))
 def softmax_masked(ctx: Context) -> None:
     def make(rng: np.random.Generator, n: int) -> Softmax:
         x = normal(rng, 6, 9 + n, spread=2.0)

@@ -1,0 +1,72 @@
+"""Checks run as ``check()`` runs them: on live functions, in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import pytest
+import torch
+
+from grader import catalog
+from grader.inputs import Secret
+from grader.live_subject import LiveSubject
+from grader.subject import SubjectError
+from grader.vocabulary import CheckFailed, Context
+
+torch.set_num_threads(1)  # several test processes share the machine
+
+
+@dataclass
+class Graded:
+    """What became of the checks of some exercises."""
+
+    status: dict[str, str] = field(default_factory=dict)
+    named: dict[str, str | None] = field(default_factory=dict)  # failed check -> misconception
+    messages: dict[str, str] = field(default_factory=dict)
+    points: float = 0.0
+
+    @property
+    def failed(self) -> list[str]:
+        return [id for id, status in self.status.items() if status in ("failed", "error")]
+
+
+def solutions(stage: str) -> str:
+    return "\n".join(exercise.solution.read_text("utf-8") for exercise in catalog.load().stage(stage).exercises)
+
+
+def grade(
+    stage: str, source: str, *, exercises: tuple[str, ...] = (), secret: str = "tests", student: str = ""
+) -> Graded:
+    """Run the checks of ``exercises`` (default: the whole stage) on the program ``source``."""
+    module = ModuleType("submission")
+    sys.modules["submission"] = module  # dataclasses look their module up
+    exec(compile(source, "<submission>", "exec"), module.__dict__)
+    subject, graded = LiveSubject(module.__dict__), Graded()
+    for exercise in catalog.load().stage(stage).exercises:
+        if exercises and exercise.id not in exercises:
+            continue
+        for check in exercise.checks:
+            if any(graded.status.get(need) != "passed" for need in check.needs):
+                graded.status[check.id] = "blocked"
+                continue
+            try:
+                check.run(Context(subject, check.id, student, Secret(secret.encode())))
+            except CheckFailed as failure:
+                graded.status[check.id], graded.named[check.id] = "failed", failure.misconception
+                graded.messages[check.id] = failure.message.en
+            except SubjectError as error:
+                graded.status[check.id], graded.named[check.id] = "error", error.misconception
+                graded.messages[check.id] = str(error)
+            else:
+                graded.status[check.id] = "passed"
+                graded.points += check.points
+    return graded
+
+
+@pytest.fixture
+def grader_of() -> Iterator[Callable[..., Graded]]:
+    yield grade
+    sys.modules.pop("submission", None)

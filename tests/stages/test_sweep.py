@@ -1,0 +1,47 @@
+"""No false refusal: many secrets over the solutions and over every differently written right answer."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+
+import pytest
+from conftest import grade, solutions
+
+from grader import catalog, paths, submission
+
+ANSWERS = sorted(path for path in (paths.ROOT / "tests" / "right_answers").glob("s[12]/*") if path.suffix != ".md")
+
+
+def program(path: Path) -> str:
+    return "\n\n".join(cell.source for cell in submission.read(path).cells)
+
+
+@pytest.mark.parametrize("stage", ["s1", "s2"])
+def test_solutions_pass_with_a_few_secrets(stage: str) -> None:
+    for secret in range(3):
+        graded = grade(stage, solutions(stage), secret=f"few {secret}", student="someone")
+        assert graded.failed == [], graded.messages
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("path", ANSWERS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_right_answers_pass_with_every_secret(path: Path) -> None:
+    for secret in range(100):
+        with contextlib.redirect_stdout(io.StringIO()):
+            graded = grade(path.parent.name, program(path), secret=f"many {secret}")
+        assert graded.failed == [], (secret, graded.messages)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("stage", ["s1", "s2"])
+def test_solutions_pass_with_every_secret(stage: str) -> None:
+    for secret in range(200):
+        assert grade(stage, solutions(stage), secret=f"many {secret}").points == 100, secret
+
+
+def test_every_stage_has_right_answers() -> None:
+    assert {path.parent.name for path in ANSWERS} == {stage.id for stage in catalog.load().stages}

@@ -1,0 +1,67 @@
+"""Every idea that can be named has a text, and every text belongs to an idea that can be named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+from grader import catalog, paths
+from grader.diagnose import Suspect
+
+MODULES = {
+    "s1": ("mistakes", "cost_mistakes"),
+    "s2": (
+        "mistakes", "lse_mistakes", "state_mistakes", "tile_mistakes", "backward_mistakes", "varlen_mistakes",
+        "module_mistakes", "checks_traffic",
+    ),
+}  # fmt: skip
+KEBAB = re.compile(r'"([a-z0-9_]+(?:-[a-z0-9]+)+)"')
+
+
+def modules(stage: str) -> Iterator[ModuleType]:
+    folder = catalog.load().stage(stage).folder
+    yield from (import_module(f"flashdojo_stages.{folder}.{name}") for name in MODULES[stage])
+    yield import_module("grader.modules")
+
+
+def ids(stage: str) -> set[str]:
+    """All ids that the suspects and formulas of a stage can give."""
+    found: set[str] = set()
+    for module in modules(stage):
+        for name, value in vars(module).items():
+            if name.endswith("_suspects") and isinstance(value, Callable):  # type: ignore[arg-type]
+                found |= {suspect.id for suspect in value() if isinstance(suspect, Suspect)}
+            elif name.startswith("WRONG_"):
+                found |= {id for id, _ in value}
+            elif name == "wrong_tiles":
+                found |= {id for id, _ in value()}
+    return found
+
+
+@pytest.mark.parametrize("stage", ["s1", "s2"])
+def test_every_suspect_has_a_text(stage: str) -> None:
+    assert ids(stage) - set(catalog.load().stage(stage).misconceptions) == set()
+
+
+def test_every_text_is_used() -> None:
+    sources = [*paths.STAGES.glob("*/*.py"), *(paths.ROOT / "grader").glob("*.py")]
+    spoken = {word for file in sources for word in KEBAB.findall(file.read_text("utf-8"))} | {"missing"}
+    for stage in catalog.load().stages:
+        unused = {id for id in stage.misconceptions if id not in spoken and not id.startswith("forbidden-")}
+        assert unused == set(), stage.id
+
+
+def test_texts_are_complete_and_short() -> None:
+    for stage in catalog.load().stages:
+        for id, misconception in stage.misconceptions.items():
+            for text in (*misconception.title, *misconception.explain):
+                assert text, id
+            assert len(misconception.explain.en) < 260, id
+
+
+def test_there_are_many_ideas() -> None:
+    assert len(ids("s1") | ids("s2")) >= 150
