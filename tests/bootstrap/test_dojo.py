@@ -1,4 +1,4 @@
-"""The front door, ./dojo, with a recording interpreter in place of Python: no package is ever fetched by these tests."""
+"""The front door, ./dojo, with a recording interpreter in place of Python: these tests fetch no package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from grader.paths import ROOT
 
-# Stands for `python` before the venv exists and, copied by "-m venv", for .venv/bin/python after. It notes its arguments.
+# Stands for `python` before the venv exists and, copied by "-m venv", for .venv/bin/python after; notes its arguments.
 INTERPRETER = """#!/bin/sh
 printf '%s\\n' "$*" >>"$RECORD"
 case "$*" in
