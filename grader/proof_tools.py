@@ -47,13 +47,14 @@ def with_solutions(stage: Stage, text: str, defined: set[str]) -> str:
 class TemporaryFile:
     """``with TemporaryFile("a.py", text) as path``: a file of that name in a folder of its own."""
 
-    def __init__(self, name: str, text: str):
-        self.name, self.text = name, text
+    def __init__(self, name: str, content: str | bytes):
+        self.name = name
+        self.content = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
     def __enter__(self) -> Path:
         self.folder = tempfile.TemporaryDirectory(prefix="flashdojo-proof-")
         path = Path(self.folder.name, self.name)
-        path.write_text(self.text, "utf-8", "surrogateescape")
+        path.write_bytes(self.content)
         return path
 
     def __exit__(self, *_: object) -> None:
