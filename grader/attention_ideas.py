@@ -95,6 +95,7 @@ FACTORS = [
     suspect("wrong-factors", scores=lambda q, k, s: (q @ q.mT) * s),
     suspect("wrong-factors", scores=lambda q, k, s: (k @ k.mT) * s),
     suspect("wrong-factors", values=lambda w, s: s.v),
+    suspect("keys-reshaped", scores=lambda q, k, s: (q @ k.reshape(*k.shape[:2], k.shape[3], k.shape[2])) * s),
     suspect("scores-negated", scores=lambda q, k, s: -(q @ k.mT) * s),
     suspect("output-extra-term", values=lambda w, s: w @ s.v + s.q),
     suspect("output-extra-term", values=lambda w, s: w @ s.v + s.v),

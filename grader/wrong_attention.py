@@ -38,15 +38,16 @@ class Scene:
 def simulate(case: Attention, changes: Changes) -> dict[str, Tensor]:
     """attn_out [B, N1, S1, Dv] and softmax_lse [B, N1, S1] of attention with ``changes``.
 
-    Steps: ``heads(x, n)``, ``scale(case)``, ``scores(q, k, scale)``, ``visible(case)``, ``fill(scores, visible)``;
-    over the whole matrix ``weights(masked, scene)``, ``reweigh(weights, scene)``, ``values(weights, scene)``,
-    ``lse(masked, scene)``; by tiles ``start(scene)``, ``tiles(scene)``, ``step(state, scores, v)``,
-    ``finish(state, scene)``; at the end ``empty(out, lse, scene)``.
+    Steps: ``heads(x, n)``, ``inputs(q, k, v, case)``, ``scale(case)``, ``scores(q, k, scale)``, ``visible(case)``,
+    ``fill(scores, visible)``; over the whole matrix ``weights(masked, scene)``, ``reweigh(weights, scene)``,
+    ``values(weights, scene)``, ``lse(masked, scene)``; by tiles ``start(scene)``, ``tiles(scene)``,
+    ``step(state, scores, v)``, ``finish(state, scene)``; at the end ``empty(out, lse, scene)``.
     """
     dtype = accumulate_dtype(case.q.dtype)
     q, k, v = case.q.to(dtype), case.k.to(dtype), case.v.to(dtype)
     heads = changes.get("heads", consecutive)
     k, v = heads(k, q.shape[1]), heads(v, q.shape[1])
+    q, k, v = changes.get("inputs", lambda q, k, v, c: (q, k, v))(q, k, v, case)
     scale = changes.get("scale", lambda c: c.factor)(case)
     scores = changes.get("scores", lambda q, k, s: (q @ k.mT) * s)(q, k, scale)
     visible = changes.get("visible", lambda c: c.visible)(case)

@@ -45,7 +45,8 @@ def expect(case: Attention) -> dict[str, Expected]:
 
 def shapes(case: Attention) -> dict[str, dict[tuple[int, ...], str]]:
     b, n, s1, _ = case.q.shape
-    return {"attn_out": {(b, s1, n, case.v.shape[-1]): "layout-transposed"}}
+    given = {(b, n, s1, case.k.shape[2]): "weights-returned", (b, s1, n, case.v.shape[-1]): "layout-transposed"}
+    return {"attn_out": given}
 
 
 def is_right(ctx: Context, case: Attention) -> bool:

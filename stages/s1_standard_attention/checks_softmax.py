@@ -58,7 +58,8 @@ def normals(*shapes: tuple[int, ...], dim: int | None = None) -> Make:
 
 @check("s1-softmax.values", points=4, concept="softmax")
 def softmax_values(ctx: Context) -> None:
-    """The definition, along the last dimension."""
+    """The definition, along the last dimension. Square first: there a lost dimension shows in the values."""
+    _softmax(normals((6, 6), (9, 9))).run(ctx)
     _softmax(normals((5, 7), (3, 11)), catch=("not-normalised",)).run(ctx)
 
 

@@ -70,6 +70,24 @@ def _tile_d_term(s: Scene) -> Tensor:
     return torch.cat([part.sum(-1, keepdim=True).expand_as(part) for part in parts], dim=-1)
 
 
+def _by_key(per_row: Tensor, s1: int, s2: int, block_q: int, block_kv: int) -> Tensor:
+    """[.., S1] laid along the keys of every tile, as broadcasting does without a new axis; tiles must be square."""
+    if block_q != block_kv or s1 != s2:
+        raise ValueError("only square tiles broadcast")
+    tile = torch.arange(s1)[:, None] // block_q * block_q  # where the row's tile of queries begins
+    return per_row[..., tile + torch.arange(s2)[None, :] % block_kv]
+
+
+def _lse_by_key(masked: Tensor, case: Attention) -> Tensor:
+    lse = case.truth[1].to(masked.dtype)
+    return (masked - _by_key(lse, *masked.shape[-2:], case.block_q, case.block_kv)).exp()
+
+
+def _d_term_by_key(s: Scene) -> Tensor:
+    d_term = (s.dout * s.out).sum(-1)
+    return _by_key(d_term, *s.p.shape[-2:], s.case.block_q, s.case.block_kv)
+
+
 def _tile_softmax(masked: Tensor, case: Attention) -> Tensor:
     parts = masked.split(case.block_kv, dim=-1)
     return torch.cat([part.softmax(-1).nan_to_num(0.0) for part in parts], dim=-1)
@@ -138,6 +156,7 @@ FACTORS = [
     row("gradient-factors", dq=lambda s, ds: ds @ s.q, dk=lambda s, ds: ds.mT @ s.k),
     row("gradient-factors", dq=lambda s, ds: ds.mT @ s.k, dk=lambda s, ds: ds @ s.q),
     row("gradient-factors", dp=lambda dout, v: dout @ dout.mT),
+    row("gradient-factors", ds=lambda s: s.p * (s.out @ s.v.mT - s.d_term)),
     row("dv-factors", dv=lambda s, ds: s.p @ s.dout),
     row("dv-factors", dv=lambda s, ds: ds.mT @ s.dout),
     row("dv-factors", dv=lambda s, ds: ds @ s.dout),
@@ -153,6 +172,8 @@ FACTORS = [
     row("p-without-lse", p=lambda s, lse, seen: s.exp().masked_fill(~seen, 0.0), loose=9),
     row("p-without-lse", p=lambda s, lse, seen: (s - s.amax(-1, keepdim=True)).exp().masked_fill(~seen, 0.0), loose=4),
     row("p-per-tile", tile_p=_tile_softmax),
+    row("lse-not-broadcast", tile_p=_lse_by_key, loose=9),
+    row("lse-not-broadcast", d_term=_d_term_by_key),
     row("p-lse-sign", p=lambda s, lse, seen: (s + lse).exp().masked_fill(~seen, 0.0), loose=9),
     row("p-divided-by-lse", p=lambda s, lse, seen: (s.exp() / lse).masked_fill(~seen, 0.0), loose=9),
     row(

@@ -117,7 +117,7 @@ def forward_window(ctx: Context) -> None:
     forward(cases.window(*cases.WINDOWS[0]), "window-mask", without_mask, catch).run(ctx)
     for sides in cases.WINDOWS[1:]:
         forward(cases.window(*sides), "window-mask", without_mask).run(ctx)
-    known = (cases.even, cases.window(*cases.WINDOWS[0]), cases.window(*cases.WINDOWS[3]))
+    known = (cases.even, cases.window(*cases.WINDOWS[0]), cases.window(*cases.WINDOWS[2]))
     forward(cases.window_offset, "window-alignment", without_mask, known=known).run(ctx)
 
 

@@ -24,7 +24,15 @@ def _update(ctx: Context, case: Update) -> Any:
     return ctx.subject.call("online_softmax_update", case.state, case.scores, case.values).value
 
 
+def _shapes(case: Update) -> dict[str, dict[tuple[int, ...], str]]:
+    """row_max or row_sum without its last dimension, or spread over the rows by broadcasting."""
+    rows = tuple(case.scores.shape[:-1])
+    lost = {rows: "keepdim-missing", (*rows, rows[-1]): "keepdim-missing"}
+    return {"row_max": lost, "row_sum": lost}
+
+
 def _updated(make: Any, **more: Any) -> Examination:
+    more.setdefault("shapes", _shapes)
     return Examination(call=_update, make=make, expect=lambda case: case.expected, suspects=update_suspects, **more)
 
 

@@ -106,9 +106,10 @@ def varlen_lse(ctx: Context) -> None:
 
 @check("s2-varlen.borders", points=0.5, concept="varlen", needs=VARLEN_NEEDS)
 def varlen_borders(ctx: Context) -> None:
-    """Sequences with other numbers of queries than of keys."""
+    """Sequences with other numbers of queries than of keys; and a given scale."""
     make = packing((9, 14), (20, 3, 8), kv=((21, 6), (7, 19, 8)))
     varlen(make, "varlen-borders", ordinary).run(ctx)
+    varlen(packing((9, 14), (20, 3), scale=0.3), "scale-ignored", ordinary).run(ctx)
 
 
 @check("s2-varlen.empty", points=0.75, concept="varlen", needs=(*VARLEN_NEEDS, "s2-varlen.borders"))

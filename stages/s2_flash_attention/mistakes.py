@@ -10,8 +10,20 @@ import torch
 from torch import Tensor
 
 from grader.attention_ideas import CAUSAL, EMPTY_ROWS, FACTORS, HEADS, SCALE, SOFTMAX
+from grader.cases import Attention
 from grader.diagnose import Suspect
-from grader.wrong_attention import Scene, State, all_tiles, divide, pairs, shifted, suspect, suspects, update
+from grader.wrong_attention import (
+    Scene,
+    State,
+    all_tiles,
+    consecutive,
+    divide,
+    pairs,
+    shifted,
+    suspect,
+    suspects,
+    update,
+)
 
 from .mask_mistakes import WINDOW
 
@@ -71,6 +83,19 @@ def divided_every_step(state: State, scores: Tensor, v: Tensor) -> State:
     """acc / row_sum after every tile, without multiplying back before the next."""
     new, row_sum, out = update(state, scores, v)
     return new, row_sum, out / row_sum
+
+
+def rescaled_too_much(state: State, scores: Tensor, v: Tensor) -> State:
+    """The factor is applied to the new tile as well."""
+    old, row_sum, out = state
+    new = torch.maximum(old, scores.amax(-1, keepdim=True))
+    p, alpha = shifted(scores, new), shifted(old, new)
+    return new, (row_sum + p.sum(-1, keepdim=True)) * alpha, (out + p @ v) * alpha
+
+
+def repeated(x: Tensor, block: int) -> Tensor:
+    """The first tile of x in place of every tile."""
+    return x[..., torch.arange(x.shape[-2]) % block, :]
 
 
 def overwritten(total: bool, acc: bool) -> Step:
@@ -168,6 +193,11 @@ ONLINE = [
     suspect("last-tile-only", step=overwritten(total=True, acc=True)),
     suspect("last-tile-only", step=overwritten(total=False, acc=True)),
     suspect("sum-overwritten", step=overwritten(total=True, acc=False)),
+    suspect("new-tile-rescaled", step=rescaled_too_much),
+    suspect("tile-index-ignored", inputs=lambda q, k, v, c: (q, k, repeated(v, c.block_kv))),
+    suspect("tile-index-ignored", inputs=lambda q, k, v, c: (q, repeated(k, c.block_kv), v)),
+    suspect("tile-index-ignored", inputs=lambda q, k, v, c: (q, repeated(k, c.block_kv), repeated(v, c.block_kv))),
+    suspect("tile-index-ignored", inputs=lambda q, k, v, c: (repeated(q, c.block_q), k, v)),
     suspect("first-tile-only", tiles=lambda s: all_tiles(s)[:1]),
     suspect("first-tile-only", tiles=lambda s: all_tiles(s)[1:] or all_tiles(s)),
     suspect("last-tile-only", tiles=lambda s: all_tiles(s)[-1:]),
@@ -232,7 +262,49 @@ _COMMON = [
 ]
 
 
+def carried(row_max: bool, row_sum: bool, acc: bool) -> Callable[[Attention], dict[str, Tensor]]:
+    """Parts of the state are made once and not again for every tile of queries."""
+
+    def values(case: Attention) -> dict[str, Tensor]:
+        n, scale = case.q.shape[1], case.factor
+        k, v = consecutive(case.k, n), consecutive(case.v, n)
+        outs, state = [], None
+        for rows in case.q.split(case.block_q, dim=2):
+            first = rows[..., :1]
+            fresh = (
+                torch.full_like(first, -math.inf),
+                torch.zeros_like(first),
+                torch.zeros_like(rows[..., :1] * v[:, :, :1]),
+            )
+            kept = (row_max, row_sum, acc)
+            state = (
+                fresh
+                if state is None
+                else tuple(o if keep else f for o, f, keep in zip(state, fresh, kept, strict=True))
+            )
+            for keys in range(0, k.shape[2], case.block_kv):
+                part = slice(keys, keys + case.block_kv)
+                state = update(state, rows @ k[:, :, part].mT * scale, v[:, :, part])
+            outs.append(state[2] / state[1])
+        return {"attn_out": torch.cat(outs, dim=2)}
+
+    return values
+
+
+CARRIED = [
+    Suspect("state-not-reset", carried(*kept))
+    for kept in (
+        (True, True, True),
+        (False, False, True),
+        (False, True, True),
+        (False, True, False),
+        (True, False, True),
+        (True, True, False),
+    )
+]
+
+
 @cache
 def forward_suspects() -> list[Suspect]:
     rows = [*SCALE, *SOFTMAX, *FACTORS, *ONLINE, *TAILS, *HEADS, *CAUSAL, *WINDOW, *EMPTY_ROWS, *STABILITY]
-    return suspects(rows) + pairs(_COMMON)
+    return suspects(rows) + CARRIED + pairs(_COMMON)
