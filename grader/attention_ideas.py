@@ -88,6 +88,11 @@ SOFTMAX = [
 ]
 
 
+def _regrouped(k: Tensor, block: int) -> Tensor:
+    """Every tile of keys viewed as [D, keys] without a transpose."""
+    return torch.cat([part.reshape(*k.shape[:2], k.shape[3], -1).mT for part in k.split(block, dim=2)], dim=2)
+
+
 FACTORS = [
     suspect("weights-transposed", values=lambda w, s: w.mT @ s.v),
     suspect("weights-transposed", scores=lambda q, k, s: (k @ q.mT) * s),
@@ -95,6 +100,7 @@ FACTORS = [
     suspect("wrong-factors", scores=lambda q, k, s: (q @ q.mT) * s),
     suspect("wrong-factors", scores=lambda q, k, s: (k @ k.mT) * s),
     suspect("wrong-factors", values=lambda w, s: s.v),
+    suspect("keys-reshaped", inputs=lambda q, k, v, c: (q, _regrouped(k, c.block_kv or k.shape[2]), v)),
     suspect("keys-reshaped", scores=lambda q, k, s: (q @ k.reshape(*k.shape[:2], k.shape[3], k.shape[2])) * s),
     suspect("scores-negated", scores=lambda q, k, s: -(q @ k.mT) * s),
     suspect("output-extra-term", values=lambda w, s: w @ s.v + s.q),
@@ -223,6 +229,12 @@ CAUSAL = [
     suspect("causal-fill", fill=_added(-10.0)),
     suspect("causal-fill", fill=_instead(math.inf)),
     suspect("causal-fill", fill=_instead(1e9)),
+    *(
+        suspect("causal-fill", fill=fill, skip_tiles=bool)
+        for fill in (_instead(0.0), _instead(-1.0), _instead(-10.0), _added(-1.0), _added(-10.0), _instead(1e-9))
+    ),
+    suspect("causal-after-softmax", fill=_keep, skip_tiles=bool, reweigh=_cut),
+    suspect("causal-ignored", fill=_keep),
     suspect("causal-local-index", visible=causal(local)),
     suspect("causal-local-index", visible=causal(local_below)),
     suspect("causal-diagonal-tiles", visible=causal(tile_corner)),

@@ -39,9 +39,10 @@ def simulate(case: Attention, changes: Changes) -> dict[str, Tensor]:
     """attn_out [B, N1, S1, Dv] and softmax_lse [B, N1, S1] of attention with ``changes``.
 
     Steps: ``heads(x, n)``, ``inputs(q, k, v, case)``, ``scale(case)``, ``scores(q, k, scale)``, ``visible(case)``,
-    ``fill(scores, visible)``; over the whole matrix ``weights(masked, scene)``, ``reweigh(weights, scene)``,
-    ``values(weights, scene)``, ``lse(masked, scene)``; by tiles ``start(scene)``, ``tiles(scene)``,
-    ``step(state, scores, v)``, ``finish(state, scene)``; at the end ``empty(out, lse, scene)``.
+    ``fill(scores, visible)``, ``skip_tiles`` (hidden tiles are left out); over the whole matrix
+    ``weights(masked, scene)``, ``reweigh(weights, scene)``, ``values(weights, scene)``, ``lse(masked, scene)``; by tiles
+    ``start(scene)``, ``tiles(scene)``, ``step(state, scores, v)``, ``finish(state, scene)``; at the end
+    ``empty(out, lse, scene)``.
     """
     dtype = accumulate_dtype(case.q.dtype)
     q, k, v = case.q.to(dtype), case.k.to(dtype), case.v.to(dtype)
@@ -53,6 +54,8 @@ def simulate(case: Attention, changes: Changes) -> dict[str, Tensor]:
     visible = changes.get("visible", lambda c: c.visible)(case)
     scene = Scene(case, q, k, v, scores, visible, visible.any(-1, keepdim=True))
     masked = changes.get("fill", minus_infinity)(scores, visible)
+    if "skip_tiles" in changes:  # tiles that the mask hides are not computed, whatever ``fill`` does to the others
+        masked = masked.masked_fill(~any_in_tile(visible, case), -math.inf)
     if "step" in changes or "tiles" in changes:
         out, lse = _by_tiles(masked, scene, changes)
     else:
@@ -115,6 +118,16 @@ def update(state: State, scores: Tensor, v: Tensor) -> State:
     new = torch.maximum(old, scores.amax(-1, keepdim=True))
     p, alpha = shifted(scores, new), shifted(old, new)
     return new, total * alpha + p.sum(-1, keepdim=True), acc * alpha + p @ v
+
+
+def any_in_tile(visible: Tensor, case: Attention) -> Tensor:
+    """[S1, S2]: whether the tile around a pair holds a visible pair."""
+    found = torch.zeros_like(visible)
+    for i in range(0, visible.shape[0], case.block_q):
+        for j in range(0, visible.shape[1], case.block_kv):
+            tile = slice(i, i + case.block_q), slice(j, j + case.block_kv)
+            found[tile] = visible[tile].any()
+    return found
 
 
 def shifted(x: Tensor, reference: Tensor) -> Tensor:

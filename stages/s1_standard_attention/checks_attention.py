@@ -122,10 +122,10 @@ def _ordinary(ctx: Context, case: Attention) -> bool:
 
 @check("s1-attention.stable", points=5, concept="stability", needs=(VALUES,))
 def attention_stable(ctx: Context) -> None:
-    """Logits around +300, around -300, and rows whose logits differ by hundreds."""
+    """Logits around +300, around -300, rows whose logits differ by hundreds, single keys far above the others."""
     moderate = right_after(lambda case: case.but(q=case.q / 100))
     before: list[Make] = [square]
-    for make in (high, low, mixed):
+    for make in (high, low, mixed, spiky):
         attention(make, "unstable-softmax", moderate, known=tuple(before)).run(ctx)
         before.append(make)
 
@@ -145,14 +145,24 @@ def low(rng: np.random.Generator, n: int) -> Attention:
 
 
 def mixed(rng: np.random.Generator, n: int) -> Attention:
-    """Rows near -300, -150, 0 and +300 in one matrix."""
+    """Rows near -300, -150, -60 and +300 in one matrix."""
     case = high(rng, n)
     q = case.q.clone()
-    q[..., 0] *= torch.tensor([-1.0, 1.0, 0.0, -0.5]).repeat(3)[: q.shape[2]]
+    q[..., 0] *= torch.tensor([-1.0, 1.0, -0.2, -0.5]).repeat(3)[: q.shape[2]]
     return case.but(q=q)
 
 
-@check(CAUSAL_CHECK, points=6, concept="causal", needs=(VALUES,))
+def spiky(rng: np.random.Generator, n: int) -> Attention:
+    """One key stands 200 above the others."""
+    case = square(rng, n)
+    k, q = case.k.clone(), case.q.clone()
+    k[..., 0] = 0.0
+    k[:, :, int(rng.integers(k.shape[2])), 0] = 1.0
+    q[..., 0] = 200.0 * math.sqrt(q.shape[-1])
+    return case.but(q=q, k=k)
+
+
+@check(CAUSAL_CHECK, points=6, concept="causal", needs=(VALUES, "s1-attention.stable"))
 def attention_causal(ctx: Context) -> None:
     """S1 = S2."""
     catch = only(suspects(CAUSAL), "causal-ignored", "causal-strict", "causal-one-ahead", "causal-fill")

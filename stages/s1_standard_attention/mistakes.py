@@ -117,6 +117,11 @@ def _mean_shift(masked: Tensor, scene: Scene) -> Tensor:
     return p / p.sum(-1, keepdim=True)
 
 
+def _abs_shift(masked: Tensor, scene: Scene) -> Tensor:
+    p = (masked - masked.abs().amax(-1, keepdim=True)).exp()
+    return p / p.sum(-1, keepdim=True)
+
+
 def _max_at_least_zero(masked: Tensor, scene: Scene) -> Tensor:
     p = (masked - masked.amax(-1, keepdim=True).clamp(min=0.0)).exp()
     return p / p.sum(-1, keepdim=True)
@@ -131,6 +136,7 @@ STABILITY = [
     suspect("max-over-everything", weights=_max_over(2)),
     suspect("max-over-everything", weights=_max_over(1)),
     suspect("max-other-quantity", weights=_mean_shift),
+    suspect("max-other-quantity", weights=_abs_shift),
     suspect("max-other-quantity", weights=_max_at_least_zero),
 ]
 

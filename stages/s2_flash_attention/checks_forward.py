@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from grader.attention_ideas import HEADS, SCALE
-from grader.cases import Attention, Shape, drawing, swapped
+from grader.cases import Attention, Make, Shape, drawing, swapped
 from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.examine import only, repeatable
 from grader.memory import require_linear
@@ -118,15 +118,17 @@ def moderate(case: Attention) -> Attention:
 
 @check("s2-forward.large-logits", points=1.5, concept="stability", needs=needs())
 def forward_large_logits(ctx: Context) -> None:
-    """Logits near +300, and logits that rise by more than 100 from tile to tile."""
-    for make in (cases.high, cases.rising):
-        forward(make, "unstable-softmax", right_after(moderate)).run(ctx)
+    """Logits near +300, logits that rise by more than 100 from tile to tile, single keys 200 above the others."""
+    before: list[Make] = [cases.even]
+    for make in (cases.high, cases.rising, cases.spiky):
+        forward(make, "unstable-softmax", right_after(moderate), known=tuple(before)).run(ctx)
+        before.append(make)
 
 
 @check("s2-forward.negative-logits", points=1.5, concept="stability", needs=needs("large-logits"))
 def forward_negative_logits(ctx: Context) -> None:
     """Rows of very different levels side by side; then every logit near -300."""
-    known = (cases.even, cases.high, cases.rising)
+    known = (cases.even, cases.high, cases.rising, cases.spiky)
     for make in (cases.mixed, cases.low):
         forward(make, "unstable-softmax", right_after(moderate), known=known).run(ctx)
 

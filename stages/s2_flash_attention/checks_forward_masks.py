@@ -63,7 +63,10 @@ def forward_lse(ctx: Context) -> None:
     examination(half(torch.float16), "half-precision", right_in_float32).run(ctx)
 
 
-@check("s2-forward.causal", points=2, concept="causal", needs=needs())
+STABLE = ("large-logits", "negative-logits")
+
+
+@check("s2-forward.causal", points=2, concept="causal", needs=needs(*STABLE))
 def forward_causal(ctx: Context) -> None:
     """S1 = S2, tiles square and not."""
     catch = only(suspects(CAUSAL), "causal-ignored", "causal-strict", "causal-one-ahead", "causal-local-index")
@@ -71,7 +74,6 @@ def forward_causal(ctx: Context) -> None:
         forward(make, "causal-mask", without_mask, catch).run(ctx)
 
 
-STABLE = ("large-logits", "negative-logits")
 CAUSAL_KNOWN = (cases.even, cases.causal, swapped(cases.causal), cases.rectangular)
 CAUSAL_NEEDS = needs("tails", "rectangular", *STABLE, "causal")
 

@@ -76,10 +76,10 @@ def low(rng: np.random.Generator, n: int) -> Attention:
 
 
 def mixed(rng: np.random.Generator, n: int) -> Attention:
-    """Rows near -300, -150, 0 and +300 in one tile: one maximum for all, or a finite start, makes some underflow."""
+    """Rows near -300, -150, -60 and +300 in one tile: one maximum for all, or a finite start, makes some underflow."""
     case = large(rng, n, 1.0)
     q = case.q.clone()
-    q[..., 0] *= torch.tensor([-1.0, 1.0, 0.0, -0.5]).repeat(q.shape[2] // 4)
+    q[..., 0] *= torch.tensor([-1.0, 1.0, -0.2, -0.5]).repeat(q.shape[2] // 4)
     return case.but(q=q)
 
 
@@ -91,6 +91,17 @@ def rising(rng: np.random.Generator, n: int) -> Attention:
     k, q = case.k.clone(), case.q.clone()
     k[..., 0] = levels * torch.tensor([1.0, -1.0, 1.0])[: k.shape[1], None]
     q[..., 0] = 150.0 * math.sqrt(d)
+    return case.but(q=q, k=k)
+
+
+def spiky(rng: np.random.Generator, n: int) -> Attention:
+    """In every tile one key stands 200 above the others, a different one from tile to tile."""
+    case = even(rng, n)
+    k, q = case.k.clone(), case.q.clone()
+    k[..., 0] = 0.0
+    for tile in range(0, k.shape[2], case.block_kv):
+        k[:, :, tile + int(rng.integers(case.block_kv)), 0] = 1.0
+    q[..., 0] = 200.0 * math.sqrt(q.shape[-1])
     return case.but(q=q, k=k)
 
 
