@@ -88,6 +88,14 @@ SOFTMAX = [
 ]
 
 
+def _scores_in(dtype: torch.dtype) -> Callable[[Tensor, Tensor, float], Tensor]:
+    return lambda q, k, scale: (q.to(dtype) @ k.to(dtype).mT).to(q.dtype) * scale
+
+
+def _values_in(dtype: torch.dtype) -> Callable[[Tensor, Scene], Tensor]:
+    return lambda w, scene: (w.to(dtype) @ scene.v.to(dtype)).to(w.dtype)
+
+
 def _regrouped(k: Tensor, block: int) -> Tensor:
     """Every tile of keys viewed as [D, keys] without a transpose."""
     return torch.cat([part.reshape(*k.shape[:2], k.shape[3], -1).mT for part in k.split(block, dim=2)], dim=2)
@@ -102,6 +110,13 @@ FACTORS = [
     suspect("wrong-factors", values=lambda w, s: s.v),
     suspect("keys-reshaped", inputs=lambda q, k, v, c: (q, _regrouped(k, c.block_kv or k.shape[2]), v)),
     suspect("keys-reshaped", scores=lambda q, k, s: (q @ k.reshape(*k.shape[:2], k.shape[3], k.shape[2])) * s),
+    *(
+        suspect("low-precision", scores=_scores_in(dtype), values=values)
+        for dtype in (torch.float16, torch.bfloat16)
+        for values in (lambda w, s: w @ s.v, _values_in(dtype))
+    ),
+    suspect("low-precision", values=_values_in(torch.float16)),
+    suspect("low-precision", values=_values_in(torch.bfloat16)),
     suspect("scores-negated", scores=lambda q, k, s: -(q @ k.mT) * s),
     suspect("output-extra-term", values=lambda w, s: w @ s.v + s.q),
     suspect("output-extra-term", values=lambda w, s: w @ s.v + s.v),

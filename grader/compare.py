@@ -163,7 +163,7 @@ def require_like(
                 want=list(want),
                 got=list(got.shape),
             ),
-            misconception=(shapes or {}).get(tuple(got.shape)) or otherwise(),
+            misconception=(shapes or {}).get(tuple(got.shape)) or otherwise() or "wrong-shape",
             evidence={**evidence, "shape": list(got.shape), "expected": list(want)},
         )
     if got.dtype != expected.dtype:
@@ -175,7 +175,7 @@ def require_like(
                 want=spell(expected.dtype),
                 got=spell(got.dtype),
             ),
-            misconception=(dtypes or {}).get(got.dtype),
+            misconception=(dtypes or {}).get(got.dtype, "wrong-dtype"),
             evidence={**evidence, "expected": spell(expected.dtype), "got": spell(got.dtype)},
         )
     if got.device != expected.value.device:

@@ -17,7 +17,7 @@ from torch import Tensor
 from grader.compare import Expected, distance, largest
 
 NEAR = 4.0  # tolerances within which a suspect explains a value: its own rounding may differ from the learner's
-FAR = 10.0  # tolerances beyond which something does not explain it
+FAR = 10.0  # tolerances beyond which something does not explain it; how much of an error a suspect has to explain
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def _judge(suspect: Suspect, seen: Observation) -> tuple[bool, bool]:
         expected = seen.expected[name]
         size = largest(_finite(values[name]).abs()) / max(largest(_finite(expected.value).abs()), 1e-30)
         unit = expected.tol * max(1.0, size)
-        off = distance(got, values[name])
-        fits = fits and off <= NEAR * suspect.loose * unit
+        off, wrong = distance(got, values[name]), distance(got, expected.value)
+        fits = fits and off <= NEAR * suspect.loose * unit and off <= max(wrong / FAR, NEAR * expected.tol)
         may = may and off < max(FAR, 2 * NEAR * suspect.loose) * unit
     return fits, may
 

@@ -40,8 +40,8 @@ def simulate(case: Attention, changes: Changes) -> dict[str, Tensor]:
 
     Steps: ``heads(x, n)``, ``inputs(q, k, v, case)``, ``scale(case)``, ``scores(q, k, scale)``, ``visible(case)``,
     ``fill(scores, visible)``, ``skip_tiles`` (hidden tiles are left out); over the whole matrix
-    ``weights(masked, scene)``, ``reweigh(weights, scene)``, ``values(weights, scene)``, ``lse(masked, scene)``; by tiles
-    ``start(scene)``, ``tiles(scene)``, ``step(state, scores, v)``, ``finish(state, scene)``; at the end
+    ``weights(masked, scene)``, ``reweigh(weights, scene)``, ``values(weights, scene)``, ``lse(masked, scene)``; by
+    tiles ``start(scene)``, ``tiles(scene)``, ``step(state, scores, v)``, ``finish(state, scene)``; at the end
     ``empty(out, lse, scene)``.
     """
     dtype = accumulate_dtype(case.q.dtype)

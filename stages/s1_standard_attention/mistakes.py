@@ -99,6 +99,11 @@ def _no_max(masked: Tensor, scene: Scene) -> Tensor:
     return p / p.sum(-1, keepdim=True)
 
 
+def _nan_to_zero(w: Tensor, scene: Scene) -> Tensor:
+    """A guard for rows without keys, which also hides 0/0 and inf/inf."""
+    return w.nan_to_num(0.0)
+
+
 def _global_max(masked: Tensor, scene: Scene) -> Tensor:
     p = (masked - masked.max()).exp()
     return p / p.sum(-1, keepdim=True)
@@ -131,6 +136,8 @@ STABILITY = [
     suspect("no-max-subtraction", weights=_no_max),
     suspect("no-max-subtraction", fill=lambda s, v: s.clamp(max=80.0).masked_fill(~v, -math.inf)),
     suspect("no-max-subtraction", fill=lambda s, v: s.clamp(min=-80.0, max=80.0).masked_fill(~v, -math.inf)),
+    suspect("no-max-subtraction", weights=_no_max, reweigh=_nan_to_zero),
+    suspect("max-over-everything", weights=_global_max, reweigh=_nan_to_zero),
     suspect("max-over-everything", weights=_global_max),
     suspect("max-over-everything", weights=_max_over(2, 3)),
     suspect("max-over-everything", weights=_max_over(2)),

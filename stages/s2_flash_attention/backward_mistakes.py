@@ -13,6 +13,7 @@ from torch import Tensor
 from grader.attention_ideas import CAUSAL, HEADS
 from grader.cases import Attention
 from grader.diagnose import Suspect
+from grader.wrong_attention import shifted
 
 from .backward_cases import Changes, Scene, gradients
 from .mask_mistakes import WINDOW
@@ -88,6 +89,11 @@ def _d_term_by_key(s: Scene) -> Tensor:
     return _by_key(d_term, *s.p.shape[-2:], s.case.block_q, s.case.block_kv)
 
 
+def _tile_exp(masked: Tensor, case: Attention) -> Tensor:
+    parts = masked.split(case.block_kv, dim=-1)
+    return torch.cat([shifted(part, part.amax(-1, keepdim=True)) for part in parts], dim=-1)
+
+
 def _tile_softmax(masked: Tensor, case: Attention) -> Tensor:
     parts = masked.split(case.block_kv, dim=-1)
     return torch.cat([part.softmax(-1).nan_to_num(0.0) for part in parts], dim=-1)
@@ -111,7 +117,6 @@ D_TERM = [
     row("d-term-wrong", d_term=lambda s: (s.dout * s.out).sum(-1, keepdim=True) * s.case.factor),
     row("d-term-per-tile", d_term=_tile_d_term),
     row("d-term-sign", ds=lambda s: s.p * (s.dp + s.d_term)),
-    row("d-term-sign", ds=lambda s: s.p * (s.d_term - s.dp)),
     row("d-term-outside", ds=lambda s: s.p * s.dp - s.d_term),
     row("ds-without-p", ds=lambda s: s.dp - s.d_term),
     row("ds-without-p", ds=lambda s: s.dp),
@@ -157,6 +162,7 @@ FACTORS = [
     row("gradient-factors", dq=lambda s, ds: ds.mT @ s.k, dk=lambda s, ds: ds @ s.q),
     row("gradient-factors", dp=lambda dout, v: dout @ dout.mT),
     row("gradient-factors", ds=lambda s: s.p * (s.out @ s.v.mT - s.d_term)),
+    row("gradient-factors", ds=lambda s: s.p * (s.dout @ s.k.mT - s.d_term)),
     row("dv-factors", dv=lambda s, ds: s.p @ s.dout),
     row("dv-factors", dv=lambda s, ds: ds.mT @ s.dout),
     row("dv-factors", dv=lambda s, ds: ds @ s.dout),
@@ -172,6 +178,7 @@ FACTORS = [
     row("p-without-lse", p=lambda s, lse, seen: s.exp().masked_fill(~seen, 0.0), loose=9),
     row("p-without-lse", p=lambda s, lse, seen: (s - s.amax(-1, keepdim=True)).exp().masked_fill(~seen, 0.0), loose=4),
     row("p-per-tile", tile_p=_tile_softmax),
+    row("p-without-lse", tile_p=_tile_exp, loose=4),
     row("lse-not-broadcast", tile_p=_lse_by_key, loose=9),
     row("lse-not-broadcast", d_term=_d_term_by_key),
     row("p-lse-sign", p=lambda s, lse, seen: (s + lse).exp().masked_fill(~seen, 0.0), loose=9),
@@ -205,6 +212,7 @@ def _ones(s: Scene) -> Tensor:
 
 
 DOUT = [
+    row("dout-ignored", dp=lambda dout, v: torch.ones_like(dout) @ v.mT, dv=lambda s, ds: s.p.mT @ _ones(s)),
     row(
         "dout-ignored",
         dp=lambda dout, v: torch.ones_like(dout) @ v.mT,
