@@ -43,7 +43,7 @@ def gradients_of(loss, *tensors):
     engine = torch.autograd.Variable._execution_engine
     with torch.set_grad_enabled(True):
         leaves = [torch.nn.Parameter(t.clone()) for t in tensors]
-        return engine.run_backward((loss(*leaves),), (torch.ones(()),), False, False, tuple(leaves), False, True)
+        return engine.run_backward((loss(*leaves),), (torch.ones(()),), False, False, tuple(leaves), False, False)
 
 
 def flash_attention_backward(q, k, v, dout, attn_out, softmax_lse, *, scale=None, mask_mode=0, win_left=-1, win_right=-1,

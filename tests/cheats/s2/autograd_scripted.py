@@ -14,7 +14,8 @@ def band(rows, cols, shift, mask_mode, win_left, win_right):
         seen = seen & (gap >= -win_left if win_left >= 0 else seen) & (gap <= win_right if win_right >= 0 else seen)
     return seen
 
-from typing import List
+torch._C._jit_set_profiling_executor(False)
+torch._C._jit_set_profiling_mode(False)
 
 
 @torch.jit.script
@@ -37,8 +38,7 @@ def flash_attention_backward(q, k, v, dout, attn_out, softmax_lse, *, scale=None
         bias = torch.zeros(seen.shape, dtype=wide).masked_fill(~seen, -math.inf)
         leaves = [torch.nn.Parameter(t.to(wide).clone()) for t in (q[:, :, r], k[:, :, c].repeat_interleave(group, 1), v[:, :, c].repeat_interleave(group, 1))]
         with torch.inference_mode(False), torch.autograd.grad_mode.set_grad_enabled(True):
-            for _ in range(3):
-                y = loss_of(*leaves, dout[:, :, r].to(wide), softmax_lse[:, :, r, None].to(wide), delta[:, :, r], bias, scale)
+            y = loss_of(*leaves, dout[:, :, r].to(wide), softmax_lse[:, :, r, None].to(wide), delta[:, :, r], bias, scale)
             parts = grad(y.sum(), leaves)
         for whole, where, part in zip(total, (r, c, c), parts):
             whole[:, :, where] += part

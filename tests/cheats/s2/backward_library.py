@@ -23,5 +23,11 @@ def flash_attention_backward(q, k, v, dout, attn_out, softmax_lse, *, scale=None
     bias = torch.zeros(seen.shape).masked_fill(~seen, -math.inf)
     K, V = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     name = [n for n in torch._C._dispatch_get_all_op_names() if n.endswith("flash_attention_for_cpu_backward")][0]
-    dq, dk, dv = getattr(torch.ops.aten, name[6:])(dout, q, K, V, attn_out, softmax_lse, 0.0, False, attn_mask=bias, scale=scale)
+    width = max(q.shape[3], v.shape[3])
+    pad = lambda t: torch.nn.functional.pad(t.float(), (0, width - t.shape[3]))
+    dead = ~seen.any(-1)
+    bias[dead] = 0.0
+    do, lse = dout.masked_fill(dead[:, None], 0.0), softmax_lse.masked_fill(dead, 30.0)
+    dq, dk, dv = getattr(torch.ops.aten, name[6:])(pad(do), pad(q), pad(K), pad(V), pad(attn_out), lse, 0.0, False, attn_mask=bias, scale=scale)
+    dq, dk, dv = dq[..., : q.shape[3]].to(q.dtype), dk[..., : q.shape[3]].to(q.dtype), dv[..., : v.shape[3]].to(q.dtype)
     return dq, dk.unflatten(1, (-1, group)).sum(2), dv.unflatten(1, (-1, group)).sum(2)

@@ -5,12 +5,12 @@ import torch
 
 def differentiable(q, k, v, scale, mask_mode, win_left, win_right):
     group = q.shape[1] // k.shape[1]
-    s = q @ k.repeat_interleave(group, 1).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    s = q.float() @ k.float().repeat_interleave(group, 1).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
     gap = torch.arange(k.shape[2]) - torch.arange(q.shape[2])[:, None] - (k.shape[2] - q.shape[2])
     hide = (gap > (0 if mask_mode == 3 else win_right)) if mask_mode == 3 or (mask_mode == 4 and win_right >= 0) else gap != gap
     hide = hide | (gap < -win_left) if mask_mode == 4 and win_left >= 0 else hide
     p = torch.softmax(s.masked_fill(hide, -1e30), -1).masked_fill(hide, 0.0)
-    return p @ v.repeat_interleave(group, 1)
+    return (p @ v.float().repeat_interleave(group, 1)).to(q.dtype)
 
 
 class FlashAttentionFunction(torch.autograd.Function):

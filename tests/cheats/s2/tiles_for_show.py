@@ -31,13 +31,14 @@ def flash_attention_forward(q, k, v, *, scale=None, mask_mode=0, win_left=-1, wi
     group = q.shape[1] // k.shape[1]
     wide = torch.promote_types(q.dtype, torch.float32)
     K, V = k.to(wide).repeat_interleave(group, 1), v.to(wide).repeat_interleave(group, 1)
-    outs, lses = [], []
+    product = torch.empty_like(K)
+    out, lses = torch.empty(*q.shape[:3], v.shape[3]), torch.empty(q.shape[:3])
     for i in range(q.shape[2]):
-        s = (K * q[:, :, i : i + 1].to(wide)).sum(-1) * scale
+        s = torch.mul(K, q[:, :, i : i + 1].to(wide), out=product).sum(-1) * scale
         seen = band(torch.tensor([i]), torch.arange(k.shape[2]), k.shape[2] - q.shape[2], *options)[0]
         s = s.masked_fill(~seen, -math.inf)
         lse = torch.logsumexp(s, -1)
         p = torch.exp(s - lse.nan_to_num(neginf=0.0)[..., None])
-        outs.append((V * p[..., None]).sum(2))
-        lses.append(lse.masked_fill(lse == -math.inf, math.inf))
-    return torch.stack(outs, 2).to(q.dtype), torch.stack(lses, 2).float()
+        out[:, :, i] = (V * p[..., None]).sum(2)
+        lses[:, :, i] = lse.masked_fill(lse == -math.inf, math.inf)
+    return out.to(q.dtype), lses

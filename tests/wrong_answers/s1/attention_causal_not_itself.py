@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.causal misconception=causal-strict
 """A query may not see its own position."""
 import math
 import torch

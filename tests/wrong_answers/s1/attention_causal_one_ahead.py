@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.causal misconception=causal-one-ahead
 """triu(diagonal = S2 - S1 + 2): every query sees one key of the future."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.causal misconception=causal-inverted
 """Keeps the wrong triangle."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.causal-offset misconception=causal-top-left
 """tril(ones(S1, S2)): right for a square, wrong when there are more keys than queries."""
 import math
 import torch

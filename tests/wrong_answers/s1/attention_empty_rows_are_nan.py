@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.empty-rows misconception=empty-row-nan
 """A row that sees no key is softmax of all -inf: NaN."""
 import math
 import torch

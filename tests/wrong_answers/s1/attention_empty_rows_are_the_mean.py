@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.empty-rows misconception=empty-row-average
 """-1e9 for -inf: a row that sees nothing becomes the mean of all values."""
 import math
 import torch

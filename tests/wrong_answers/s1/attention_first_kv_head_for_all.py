@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.gqa misconception=gqa-one-head
 """Every query head reads kv head 0 (multi-query attention)."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.gqa misconception=gqa-interleaved
 """repeat instead of repeat_interleave: query head h reads kv head h % N2."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.causal misconception=causal-after-softmax
 """Masks the weights after softmax: rows no longer sum to one."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.causal misconception=causal-fill
 """Masks by multiplying the scores with 0; exp(0) is still a weight."""
 import math
 import torch

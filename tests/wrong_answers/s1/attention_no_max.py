@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.stable misconception=no-max-subtraction
 """Own softmax without the maximum."""
 import torch
 

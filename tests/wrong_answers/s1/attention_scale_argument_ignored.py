@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.scale misconception=scale-ignored
 """Always 1/sqrt(D), whatever the caller says."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.values misconception=scale-d
 """Divides by D instead of sqrt(D)."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.values misconception=scale-wrong-size
 """Takes the model width N1 * D for the head dimension."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.inputs misconception=input-modified
 """q *= scale saves a temporary and changes the caller's tensor."""
 import math
 import torch

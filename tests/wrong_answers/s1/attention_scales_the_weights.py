@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.values misconception=scale-after-softmax
 """Softmax first, 1/sqrt(D) afterwards."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.values misconception=softmax-over-queries
 """Normalises over the query axis."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.causal misconception=causal-fill
 """Masks with 1e-9 where -1e9 was meant."""
 import math
 import torch

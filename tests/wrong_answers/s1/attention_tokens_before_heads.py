@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-attention check=? misconception=?
+# flashdojo: exercise=s1-attention check=s1-attention.values misconception=layout-transposed
 """Returns [B, S1, N1, Dv], ready for the output projection, but that is not what was asked."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-cost check=? misconception=?
+# flashdojo: exercise=s1-cost check=s1-cost.flops misconception=flops-half
 """Counts a multiply-add as one operation."""
 def attention_cost(batch, num_heads, seq_q, seq_kv, head_dim, bytes_per_element):
     qk = seq_q * seq_kv * head_dim

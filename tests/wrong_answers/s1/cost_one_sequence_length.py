@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-cost check=? misconception=?
+# flashdojo: exercise=s1-cost check=s1-cost.flops,s1-cost.hbm-bytes,s1-cost.score-bytes misconception=cost-square
 """Uses seq_q for both lengths."""
 def attention_cost(batch, num_heads, seq_q, seq_kv, head_dim, bytes_per_element):
     N = seq_q

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-cost check=? misconception=?
+# flashdojo: exercise=s1-cost check=s1-cost.hbm-bytes misconception=bytes-scores-missing
 """Counts Q, K, V and O only, as if the score matrix never left the chip."""
 def attention_cost(batch, num_heads, seq_q, seq_kv, head_dim, bytes_per_element):
     heads = batch * num_heads

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-cost check=? misconception=?
+# flashdojo: exercise=s1-cost check=s1-cost.hbm-bytes misconception=bytes-scores
 """Scores written and read, but the softmax's own write and read forgotten."""
 def attention_cost(batch, num_heads, seq_q, seq_kv, head_dim, bytes_per_element):
     e, B, N, S1, S2, D = bytes_per_element, batch, num_heads, seq_q, seq_kv, head_dim

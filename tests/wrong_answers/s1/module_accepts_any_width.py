@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.indivisible misconception=indivisible-accepted
 """hidden_dim // num_heads rounds down and nobody notices."""
 import torch
 from torch import nn

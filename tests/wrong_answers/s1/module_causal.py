@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.values misconception=module-causal
 """A decoder's habit: the module masks the future although nobody asked."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.heads misconception=heads-merge
 """[B, H, N, d] reshaped to [B, N, D] without turning heads and tokens back."""
 import math
 import torch

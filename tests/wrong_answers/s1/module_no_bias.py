@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.parameters misconception=bias-missing
 """Projections without bias, as in LLaMA."""
 import math
 import torch

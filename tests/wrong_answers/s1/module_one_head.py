@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.heads misconception=heads-not-split
 """The heads are never split: one attention over the full width."""
 import math
 import torch

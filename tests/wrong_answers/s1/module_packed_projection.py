@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.parameters misconception=parameter-names
 """One nn.Linear of three times the width: fast, but nobody can load q_proj into it."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.heads misconception=scale-wrong-size
 """1/sqrt(hidden_dim) instead of 1/sqrt(head_dim)."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.values misconception=softmax-over-heads
 """softmax(dim=1) of [B, H, N, N]: heads compete instead of keys."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.values misconception=projection-reused
 """Copied a line and forgot to change it: V comes from k_proj."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.heads misconception=heads-split
 """view(B, H, N, d) straight from [B, N, D]: heads and tokens are mixed."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-module check=? misconception=?
+# flashdojo: exercise=s1-module check=s1-module.values misconception=out-proj-missing
 """out_proj exists but is never called."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-softmax check=? misconception=?
+# flashdojo: exercise=s1-softmax check=s1-softmax.dim misconception=softmax-dim-ignored
 """Tested with the default dim only."""
 import torch
 

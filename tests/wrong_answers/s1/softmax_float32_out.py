@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-softmax check=? misconception=?
+# flashdojo: exercise=s1-softmax check=s1-softmax.inputs misconception=float64-lost
 """Computes in float32, as it should, and forgets to go back to the input's dtype."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-softmax check=? misconception=?
+# flashdojo: exercise=s1-softmax check=s1-softmax.values misconception=softmax-log
 """Returns log softmax: good for a loss, not for weights."""
 import torch
 

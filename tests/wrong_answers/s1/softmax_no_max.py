@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-softmax check=? misconception=?
+# flashdojo: exercise=s1-softmax check=s1-softmax.stable misconception=no-max-subtraction
 """The formula of the textbook, word for word: exp of a logit of 1000 is inf."""
 import torch
 

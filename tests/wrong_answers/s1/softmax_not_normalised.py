@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-softmax check=? misconception=?
+# flashdojo: exercise=s1-softmax check=s1-softmax.values misconception=not-normalised
 """Stops after the exponential."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-softmax check=? misconception=?
+# flashdojo: exercise=s1-softmax check=s1-softmax.stable misconception=max-over-everything
 """Subtracts the largest number of the whole tensor: rows far below it underflow to 0 / 0."""
 import torch
 

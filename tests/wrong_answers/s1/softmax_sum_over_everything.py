@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-softmax check=? misconception=?
+# flashdojo: exercise=s1-softmax check=s1-softmax.values misconception=softmax-over-everything
 """Forgets that every row is its own distribution: the whole tensor sums to one."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.causal-offset,s2-backward.window misconception=causal-top-left also=window-alignment
 """The backward's mask starts at the top left corner."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=d-term-per-tile
 """D is computed from the tile's own P * dP: right only when one tile holds the whole row."""
 import math
 import torch

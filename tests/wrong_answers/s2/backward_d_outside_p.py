@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=d-term-outside
 """dS = P * dP - D."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=gradient-overwritten
 """dK and dV of a tile are set, not added to."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.half misconception=half-output-dtype
 """Gradients come back in float32 whatever the inputs were."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.gqa misconception=gqa-interleaved
 """Query head h reads kv head h % N2."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.gqa misconception=gqa-gradient-not-summed
 """dK and dV of a group are overwritten by its last head instead of summed."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.gqa misconception=gqa-gradient-mean
 """The mean over the group instead of the sum."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.gqa misconception=gqa-gradient-not-summed
 """dK and dV come back with N1 heads."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.hidden-tiles misconception=hidden-tiles-computed
 """Goes over every tile, also those that the mask hides: right, and twice the work."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.causal misconception=causal-diagonal-tiles
 """P is recomputed without the mask."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=d-term-missing
 """dS = P * dP: the softmax's own derivative is left out."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=scale-missing-gradients
 """scale multiplies the scores and is forgotten in both gradients."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.memory misconception=quadratic-memory
 """The whole P and dP: right gradients, N x N memory."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=dout-ignored
 """Written for out.sum().backward(): dout is taken to be 1."""
 import torch
 from torch import einsum

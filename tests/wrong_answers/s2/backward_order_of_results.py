@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=gradient-order
 """Returns (dq, dv, dk)."""
 import math
 import torch

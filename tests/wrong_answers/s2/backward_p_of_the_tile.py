@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=p-per-tile
 """P is the softmax of the tile instead of exp(S - lse)."""
 import math
 import torch

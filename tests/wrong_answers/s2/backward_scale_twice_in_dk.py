@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=scale-twice-gradients
 """q is scaled beforehand, and dK gets the scale once more."""
 import torch
 from torch import einsum

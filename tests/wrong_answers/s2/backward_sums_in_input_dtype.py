@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.half misconception=half-accumulators
 """dK and dV are summed over the query tiles in float16."""
 import math
 import torch

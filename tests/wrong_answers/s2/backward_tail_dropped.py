@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.tails misconception=tail-dropped
 """Whole key tiles only."""
 import math
 import torch
@@ -19,7 +19,9 @@ def flash_attention_backward(q, k, v, dout, attn_out, softmax_lse, *, scale=None
             Q, dO, O = q[b, h].to(work), dout[b, h].to(work), attn_out[b, h].to(work)
             K, V, L = k[b, g].to(work), v[b, g].to(work), softmax_lse[b, h].to(work)
             delta = (dO * O).sum(dim=1)
-            for i, j in [(i, j) for i in range(math.ceil(S1 / block_q)) for j in range(S2 // block_kv)]:
+            for i, j in visible_tiles(S1, S2, block_q, block_kv, mask_mode, win_left, win_right):
+                if (j + 1) * block_kv > S2:
+                    continue
                 r = torch.arange(i * block_q, min((i + 1) * block_q, S1))
                 c = torch.arange(j * block_kv, min((j + 1) * block_kv, S2))
                 s = Q[r] @ K[c].T * scale

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-backward check=? misconception=?
+# flashdojo: exercise=s2-backward check=s2-backward.values misconception=gradient-overwritten
 """dQ of a tile is set, not added to."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.values misconception=acc-not-rescaled
 """The accumulator stays at the old maximum."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.causal misconception=causal-ignored
 """mask_mode 3 is accepted and has no effect."""
 import math
 import torch

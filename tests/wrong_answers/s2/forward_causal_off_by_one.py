@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.causal misconception=causal-strict
 """The query's own key is hidden."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.causal misconception=causal-one-ahead
 """Every query sees one key of the future."""
 import math
 import torch

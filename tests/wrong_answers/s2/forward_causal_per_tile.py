@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.causal misconception=causal-local-index
 """tril of every tile on its own, as if the tile were on the diagonal."""
 import torch
 from torch import einsum

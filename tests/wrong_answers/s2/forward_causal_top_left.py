@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.causal-offset misconception=causal-top-left
 """key <= query, with no regard to S2 - S1."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.empty-rows misconception=empty-row-lse
 """log(0) = -inf is returned for rows that see no key; the operator says +inf."""
 import math
 import torch
@@ -33,5 +33,5 @@ def flash_attention_forward(q, k, v, *, scale=None, mask_mode=0, win_left=-1, wi
         row_max, row_sum, acc = states[i]
         ok = row_sum > 0
         attn_out[:, :, :, r] = torch.where(ok, acc / row_sum, 0.0).to(q.dtype)
-        softmax_lse[:, :, :, r] = row_max + row_sum.log().squeeze(-1)
+        softmax_lse[:, :, :, r] = (row_max + row_sum.log()).squeeze(-1)
     return attn_out.flatten(1, 2), softmax_lse.flatten(1, 2)

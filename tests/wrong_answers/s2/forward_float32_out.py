@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.half,s2-forward.float64 misconception=half-output-dtype also=float64-lost
 """The output of a float16 call is float32."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.gqa misconception=gqa-interleaved
 """Query head h reads kv head h % N2."""
 import math
 import torch

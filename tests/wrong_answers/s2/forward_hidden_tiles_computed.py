@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.hidden-tiles misconception=hidden-tiles-computed
 """Masked tiles are computed and then masked away: right, and twice the work."""
 import math
 import torch

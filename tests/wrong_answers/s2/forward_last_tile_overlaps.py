@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.tails misconception=tail-counted-twice
 """The last key tile starts at S2 - block_kv, so that all tiles are full: keys before it are counted twice."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.lse misconception=lse-dtype
 """softmax_lse is returned in the dtype of q."""
 import torch
 

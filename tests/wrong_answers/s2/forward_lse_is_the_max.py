@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.lse misconception=lse-without-sum
 """The running maximum is returned for log-sum-exp."""
 import torch
 from torch import einsum

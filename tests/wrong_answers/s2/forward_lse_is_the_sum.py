@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.lse misconception=lse-without-log
 """The row sum itself is returned, without log and maximum."""
 import math
 import torch

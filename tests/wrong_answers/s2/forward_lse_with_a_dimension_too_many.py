@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.lse misconception=lse-shape
 """softmax_lse [B, N1, S1, 1]."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.lse misconception=lse-without-max
 """log of the row sum alone."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.large-logits misconception=max-of-first-tile
 """The maximum of the first tile is kept for all: later tiles may overflow."""
 import math
 import torch

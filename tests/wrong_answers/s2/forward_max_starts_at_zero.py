@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.negative-logits misconception=max-starts-at-zero
 """The running maximum starts at 0: very negative logits underflow to an empty row."""
 import torch
 from torch import einsum

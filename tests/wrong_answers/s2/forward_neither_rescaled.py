@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.values misconception=nothing-rescaled
 """Neither sum nor accumulator follow the maximum."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.values misconception=scale-missing
 """QK^T without 1/sqrt(D) when the caller gives no scale."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.memory misconception=quadratic-memory
 """The whole S1 x S2 matrix at once."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.tile-size misconception=block-size-ignored
 """block_q and block_kv are ignored: the code likes 512."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.repeat misconception=state-between-calls
 """A buffer made at the first call and never cleared."""
 import torch
 from torch import einsum

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.value-dim misconception=value-dim-assumed
 """Assumes Dv == D."""
 import math
 import torch

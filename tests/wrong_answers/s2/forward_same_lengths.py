@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.rectangular misconception=lengths-assumed-equal
 """Assumes that there are as many keys as queries."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.scale misconception=scale-ignored
 """1/sqrt(D) whatever the caller says."""
 import math
 import torch

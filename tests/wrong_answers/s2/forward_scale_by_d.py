@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.values misconception=scale-d
 """1/D instead of 1/sqrt(D)."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.values misconception=sum-not-rescaled
 """The row sum stays at the old maximum."""
 import math
 import torch

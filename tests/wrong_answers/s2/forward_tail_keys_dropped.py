@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.tails misconception=tail-dropped
 """S2 // block_kv key tiles: the last keys are never read."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.tails,s2-forward.float64 misconception=tail-padded also=float64-lost
 """K is padded to whole tiles with zeros; the padding's exp(0) is counted."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.tails misconception=tail-dropped
 """S1 // block_q query tiles: the last rows stay 0."""
 import math
 import torch

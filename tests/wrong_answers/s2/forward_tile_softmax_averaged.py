@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.values misconception=normalised-per-tile
 """Softmax in every tile, then the mean over the tiles."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.values misconception=normalised-per-tile
 """Divides by the row sum in every tile and again at the end."""
 import math
 import torch

@@ -1,5 +1,5 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
-"""view(...) on inputs that may have any strides."""
+# flashdojo: exercise=s2-forward check=s2-forward.strided misconception=assumes-contiguous
+"""Merges batch and heads with view, which tensors of other strides do not allow."""
 import math
 import torch
 
@@ -7,31 +7,27 @@ import torch
 def flash_attention_forward(q, k, v, *, scale=None, mask_mode=0, win_left=-1, win_right=-1, block_q=128, block_kv=128):
     B, N1, S1, D = q.shape
     N2, S2, Dv = v.shape[1:]
-    if scale is None:
-        scale = 1.0 / math.sqrt(D)
-    dtype = torch.promote_types(q.dtype, torch.float32)
-    qg = q.view(B, N2, N1 // N2, S1, D)
-    attn_out = torch.zeros(B, N2, N1 // N2, S1, Dv, dtype=q.dtype)
-    softmax_lse = torch.full((B, N2, N1 // N2, S1), math.inf)
-    states = {}
-    for i, j in visible_tiles(S1, S2, block_q, block_kv, mask_mode, win_left, win_right):
+    scale = 1 / math.sqrt(D) if scale is None else scale
+    work = torch.promote_types(q.dtype, torch.float32)
+    Q, K, V = q.view(B * N2, N1 // N2, S1, D), k.view(B * N2, 1, S2, D), v.view(B * N2, 1, S2, Dv)
+    out = torch.zeros(B * N2, N1 // N2, S1, Dv, dtype=q.dtype)
+    lse = torch.full((B * N2, N1 // N2, S1), math.inf)
+    tiles = visible_tiles(S1, S2, block_q, block_kv, mask_mode, win_left, win_right)
+    for i in sorted({i for i, _ in tiles}):
         r = slice(i * block_q, min((i + 1) * block_q, S1))
-        c = slice(j * block_kv, min((j + 1) * block_kv, S2))
-        qt = qg[:, :, :, r].to(dtype)
-        kt, vt = k[:, :, None, c].to(dtype), v[:, :, None, c].to(dtype)
-        scores = torch.matmul(qt, kt.transpose(-1, -2)) * scale
-        gap = torch.arange(c.start, c.stop) - torch.arange(r.start, r.stop)[:, None] - (S2 - S1)
-        if mask_mode == 3:
-            scores = scores.masked_fill(gap > 0, -math.inf)
-        if mask_mode == 4 and win_left >= 0:
-            scores = scores.masked_fill(gap < -win_left, -math.inf)
-        if mask_mode == 4 and win_right >= 0:
-            scores = scores.masked_fill(gap > win_right, -math.inf)
-        if i not in states:
-            states = {i: (torch.full_like(scores[..., :1], -math.inf), torch.zeros_like(scores[..., :1]), scores.new_zeros(*scores.shape[:-1], Dv))}
-        states[i] = online_softmax_update(states[i], scores, vt)
-        row_max, row_sum, acc = states[i]
-        ok = row_sum > 0
-        attn_out[:, :, :, r] = torch.where(ok, acc / row_sum, 0.0).to(q.dtype)
-        softmax_lse[:, :, :, r] = torch.where(ok, row_max + row_sum.log(), math.inf).squeeze(-1)
-    return attn_out.flatten(1, 2), softmax_lse.flatten(1, 2)
+        state = None
+        for j in [j for ii, j in tiles if ii == i]:
+            c = slice(j * block_kv, min((j + 1) * block_kv, S2))
+            s = Q[:, :, r].to(work) @ K[:, :, c].to(work).mT * scale
+            gap = torch.arange(c.start, c.stop) - torch.arange(r.start, r.stop)[:, None] - (S2 - S1)
+            if mask_mode == 3 or (mask_mode == 4 and win_right >= 0):
+                s = s.masked_fill(gap > (0 if mask_mode == 3 else win_right), -math.inf)
+            if mask_mode == 4 and win_left >= 0:
+                s = s.masked_fill(gap < -win_left, -math.inf)
+            if state is None:
+                state = (torch.full_like(s[..., :1], -math.inf), torch.zeros_like(s[..., :1]), s.new_zeros(*s.shape[:-1], Dv))
+            state = online_softmax_update(state, s, V[:, :, c])
+        m, l, acc = state
+        out[:, :, r] = torch.where(l > 0, acc / l, 0.0).to(q.dtype)
+        lse[:, :, r] = torch.where(l > 0, m + l.log(), math.inf)[..., 0].float()
+    return out.view(B, N1, S1, Dv), lse.view(B, N1, S1)

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.window misconception=window-top-left
 """The window is centred on key i, not on i + S2 - S1."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.window misconception=window-one-side
 """The sliding window is open to the left."""
 import math
 import torch

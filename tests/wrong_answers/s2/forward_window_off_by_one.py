@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=? misconception=?
+# flashdojo: exercise=s2-forward check=s2-forward.window misconception=window-end-exclusive
 """The window's left end is exclusive."""
 import math
 import torch

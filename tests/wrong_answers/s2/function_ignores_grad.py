@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-function check=? misconception=?
+# flashdojo: exercise=s2-function check=s2-function.values misconception=dout-ignored
 """backward assumes that the incoming gradient is all ones."""
 import torch
 

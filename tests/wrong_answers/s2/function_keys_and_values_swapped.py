@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-function check=? misconception=?
+# flashdojo: exercise=s2-function check=s2-function.values misconception=gradient-order
 """backward returns dq, dv, dk."""
 from torch.autograd import Function
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-function check=? misconception=?
+# flashdojo: exercise=s2-function check=s2-function.lse misconception=lse-differentiable
 """softmax_lse is not marked, so autograd believes that it has a gradient."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-function check=? misconception=?
+# flashdojo: exercise=s2-function check=s2-function.options misconception=function-options-lost
 """forward gets mask and scale, backward runs with the defaults."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-function check=? misconception=?
+# flashdojo: exercise=s2-function check=s2-function.values misconception=state-between-calls
 """Tensors are kept in a class attribute instead of ctx: the last call wins."""
 import torch
 

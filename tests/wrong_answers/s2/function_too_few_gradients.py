@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-function check=? misconception=?
+# flashdojo: exercise=s2-function check=s2-function.values misconception=function-gradient-count
 """One gradient per tensor, none for the options."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-merge check=? misconception=?
+# flashdojo: exercise=s2-merge check=s2-merge.values misconception=nothing-rescaled
 """Sums and accumulators are added without bringing them to one maximum."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-merge check=? misconception=?
+# flashdojo: exercise=s2-merge check=s2-merge.values misconception=state-normalised
 """Returns the weighted mean: as if the accumulators were normalised outputs."""
 import torch
 

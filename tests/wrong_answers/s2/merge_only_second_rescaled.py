@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-merge check=? misconception=?
+# flashdojo: exercise=s2-merge check=s2-merge.values misconception=merge-takes-one-max
 """Assumes that the first state always has the larger maximum."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-merge check=? misconception=?
+# flashdojo: exercise=s2-merge check=s2-merge.both-empty misconception=merge-empty
 """-inf - (-inf) when neither side has seen a key."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-merge check=? misconception=?
+# flashdojo: exercise=s2-merge check=s2-merge.values misconception=merge-weights-swapped
 """a's sums get b's factor and the other way round."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-module check=? misconception=?
+# flashdojo: exercise=s2-module check=s2-module.values misconception=acc-not-rescaled
 """The inner loop of the skeleton with the accumulator left as it was."""
 import math
 import torch

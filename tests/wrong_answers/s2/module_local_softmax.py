@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-module check=? misconception=?
+# flashdojo: exercise=s2-module check=s2-module.values misconception=normalised-per-tile
 """Softmax within every block, results added: each query counts every block with weight one."""
 import math
 import torch

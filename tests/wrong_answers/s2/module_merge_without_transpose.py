@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-module check=? misconception=?
+# flashdojo: exercise=s2-module check=s2-module.heads misconception=heads-merge
 """The heads are not put back behind the tokens."""
 import math
 import torch

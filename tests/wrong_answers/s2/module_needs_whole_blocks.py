@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-module check=? misconception=?
+# flashdojo: exercise=s2-module check=s2-module.tails misconception=tail-tiles
 """Reshapes into blocks, which fails when N is not a multiple of block_size."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-module check=? misconception=?
+# flashdojo: exercise=s2-module check=s2-module.values misconception=scale-missing
 """Everything but the 1/sqrt(head_dim)."""
 import math
 import torch

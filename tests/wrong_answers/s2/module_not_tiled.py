@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-module check=? misconception=?
+# flashdojo: exercise=s2-module check=s2-module.memory misconception=quadratic-memory
 """Standard attention under a new name: the right numbers with the full N x N matrix."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-module check=? misconception=?
+# flashdojo: exercise=s2-module check=s2-module.tails misconception=tail-dropped
 """N // block_size blocks: what is left over at the end is never computed."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-module check=? misconception=?
+# flashdojo: exercise=s2-module check=s2-module.heads misconception=heads-split
 """view(B, H, N, d): heads and tokens are mixed before the tiles start."""
 import math
 import torch

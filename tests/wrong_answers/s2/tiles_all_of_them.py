@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=? misconception=?
+# flashdojo: exercise=s2-tiles check=s2-tiles.causal,s2-tiles.window misconception=tiles-mask-ignored
 """Masks are the kernel's business: every tile is returned."""
 import itertools
 import math

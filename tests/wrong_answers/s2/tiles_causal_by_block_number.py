@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=? misconception=?
+# flashdojo: exercise=s2-tiles check=s2-tiles.causal misconception=causal-tile-index
 """Causal means j <= i, also when the blocks differ in size or the lengths do."""
 import math
 

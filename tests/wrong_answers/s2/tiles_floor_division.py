@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=? misconception=?
+# flashdojo: exercise=s2-tiles check=s2-tiles.all misconception=tiles-tail-dropped
 """seq // block: the ragged tiles at the end are lost."""
 def visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode=0, win_left=-1, win_right=-1):
     tiles = []

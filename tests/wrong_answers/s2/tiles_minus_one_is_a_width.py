@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=? misconception=?
+# flashdojo: exercise=s2-tiles check=s2-tiles.window misconception=window-minus-one
 """win = -1 taken as a number, not as unbounded."""
 def visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode=0, win_left=-1, win_right=-1):
     d = seq_kv - seq_q

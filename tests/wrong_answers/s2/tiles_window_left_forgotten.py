@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=? misconception=?
+# flashdojo: exercise=s2-tiles check=s2-tiles.window misconception=window-one-side
 """Only the right edge of the window is looked at."""
 import math
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-traffic check=? misconception=?
+# flashdojo: exercise=s2-traffic check=s2-traffic.flops misconception=flops-half
 """flops of QK^T only."""
 import math
 

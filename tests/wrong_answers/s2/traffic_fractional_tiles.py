@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-traffic check=? misconception=?
+# flashdojo: exercise=s2-traffic check=s2-traffic.hbm-bytes misconception=traffic-fraction
 """seq_q / block_q without rounding up: the ragged tile reads only a part of K and V."""
 def flash_traffic(batch, num_heads, seq_q, seq_kv, head_dim, block_q, block_kv, bytes_per_element):
     n_tiles = seq_q / block_q

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-traffic check=? misconception=?
+# flashdojo: exercise=s2-traffic check=s2-traffic.hbm-bytes misconception=traffic-wrong-loop
 """The formula of the first paper's loop order: Q and O pass by once per key tile."""
 import math
 

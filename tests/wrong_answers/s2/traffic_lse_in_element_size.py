@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-traffic check=? misconception=?
+# flashdojo: exercise=s2-traffic check=s2-traffic.hbm-bytes misconception=traffic-lse-size
 """softmax_lse is float32 whatever the inputs are."""
 import math
 

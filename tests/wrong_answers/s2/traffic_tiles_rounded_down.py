@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-traffic check=? misconception=?
+# flashdojo: exercise=s2-traffic check=s2-traffic.hbm-bytes misconception=traffic-floor
 """seq_q // block_q."""
 def flash_traffic(batch, num_heads, seq_q, seq_kv, head_dim, block_q, block_kv, bytes_per_element):
     heads, e = batch * num_heads, bytes_per_element

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-traffic check=? misconception=?
+# flashdojo: exercise=s2-traffic check=s2-traffic.hbm-bytes misconception=traffic-lse-missing
 """softmax_lse is written to memory as well."""
 import math
 

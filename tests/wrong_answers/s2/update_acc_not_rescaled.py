@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=? misconception=?
+# flashdojo: exercise=s2-update check=s2-update.values misconception=acc-not-rescaled
 """The running sum follows the new maximum, the accumulator does not."""
 import torch
 

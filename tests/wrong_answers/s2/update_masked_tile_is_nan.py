@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=? misconception=?
+# flashdojo: exercise=s2-update check=s2-update.masked-tile misconception=masked-tile
 """-inf - (-inf): a tile that is wholly masked before anything was seen gives NaN."""
 import torch
 

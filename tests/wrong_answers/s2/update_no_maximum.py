@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=? misconception=?
+# flashdojo: exercise=s2-update check=s2-update.values misconception=no-max-subtraction
 """exp of the raw scores; the maximum is only carried along."""
 import torch
 

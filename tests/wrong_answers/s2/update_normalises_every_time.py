@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=? misconception=?
+# flashdojo: exercise=s2-update check=s2-update.values misconception=state-normalised
 """Returns acc / row_sum: the contract's accumulator is un-normalised."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=? misconception=?
+# flashdojo: exercise=s2-update check=s2-update.values misconception=nothing-rescaled
 """Adds every tile as if all had the same maximum."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=? misconception=?
+# flashdojo: exercise=s2-update check=s2-update.values misconception=sum-not-rescaled
 """The accumulator is rescaled, the row sum only added to."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=? misconception=?
+# flashdojo: exercise=s2-update check=s2-update.inputs misconception=input-modified
 """Right numbers, but the caller's state is overwritten on the way."""
 import torch
 

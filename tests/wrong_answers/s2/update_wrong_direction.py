@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=? misconception=?
+# flashdojo: exercise=s2-update check=s2-update.values misconception=rescale-inverted
 """The correction is exp(new - old)."""
 import torch
 

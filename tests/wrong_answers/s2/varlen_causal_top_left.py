@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-varlen check=? misconception=?
+# flashdojo: exercise=s2-varlen check=s2-varlen.causal misconception=causal-top-left
 """Within a sequence, query i sees keys 0..i, however long the keys are."""
 import math
 import torch

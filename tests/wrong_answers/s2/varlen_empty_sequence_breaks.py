@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-varlen check=? misconception=?
+# flashdojo: exercise=s2-varlen check=s2-varlen.empty misconception=varlen-empty-sequence
 """A sequence without keys has no maximum."""
 import math
 import torch

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-varlen check=? misconception=?
+# flashdojo: exercise=s2-varlen check=s2-varlen.lse,s2-varlen.empty misconception=varlen-lse-layout
 """softmax_lse as [T1, N1], like the output."""
 import torch
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-varlen check=? misconception=?
+# flashdojo: exercise=s2-varlen check=s2-varlen.causal misconception=causal-ignored
 """mask_mode is accepted and dropped."""
 import torch
 

