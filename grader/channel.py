@@ -36,6 +36,7 @@ class Channel:
         self.pid = self.child.pid
         self.cpu = 0.0
         self._held = procfs.memory(self.pid)
+        self._looked = time.monotonic()
         self._start_clock(START_SECONDS)
         hello = self._guarded(lambda: wire.receive(self._fill))
         if hello.head != {"hello": True}:
@@ -50,7 +51,8 @@ class Channel:
                 self._peek()
             sent = wire.send(self._write, head, body)
             answer = wire.receive(self._fill)
-            self._look_at_scratch()
+            if time.monotonic() - self._looked > TICK:
+                self._look_at_scratch()
             return answer, sent
 
         return self._guarded(exchange)
@@ -132,6 +134,8 @@ class Channel:
     def _wait(self, event: int) -> None:
         """Until the socket is ready; looks at the worker every tick."""
         while not self._readable(min(TICK, self._deadline - time.monotonic()), event):
+            if self._cpu_before is None:
+                self._cpu_before = procfs.cpu_seconds(self.pid)
             if time.monotonic() >= self._deadline:
                 self._end_of_time()
             self._look_at_memory()
@@ -140,13 +144,13 @@ class Channel:
     def _start_clock(self, seconds: float) -> None:
         self._start, self._limit, self._rung = time.monotonic(), seconds, False
         self._deadline = self._start + seconds
-        self._cpu_before = procfs.cpu_seconds(self.pid)
+        self._cpu_before: float | None = None  # at the first tick: most calls are over by then
 
     def _end_of_time(self) -> None:
         """Give a starved worker more time; else ring once, so that the worker can say where it is; then give up."""
         assert self.child is not None
         state, used = procfs.state(self.pid)
-        starved = state == "R" and used - self._cpu_before < 0.5 * self._limit
+        starved = state == "R" and used - (self._cpu_before or 0.0) < 0.5 * self._limit
         if starved and time.monotonic() < self._start + STARVED * self._limit:
             self._deadline = time.monotonic() + 0.1 * self._limit
         elif not self._rung:
@@ -163,5 +167,6 @@ class Channel:
 
     def _look_at_scratch(self) -> None:
         assert self.child is not None
+        self._looked = time.monotonic()
         if scratch.usage(self.child.scratch, SCRATCH_ENTRIES) > self.limits.scratch:
             raise Crashed("too_large", "files")

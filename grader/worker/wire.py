@@ -27,6 +27,7 @@ PREFIX = struct.Struct("<4sIQ")
 MAGIC = b"FDJ1"
 HEADER_CAP = 8 << 20  # bytes of JSON
 PAYLOAD_CAP = 64 << 20  # bytes of tensors, and of any one tensor when it is written out in full
+JOINED_CAP = 256 << 10  # bytes of tensors that are copied to go out in one piece, which wakes the reader once
 DEPTH_CAP = 16
 NODE_CAP = 400_000
 STRING_CAP = 20_000
@@ -158,10 +159,11 @@ def send(write: Send, head: dict[str, Any], body: Any = None) -> list[torch.Unty
     header = json.dumps({"head": head, "body": tree, "tensors": packer.tensors, "storages": sizes}).encode("ascii")
     if len(header) > HEADER_CAP:
         raise Unsendable("too_large", f"a header of {len(header)} bytes")
-    write(PREFIX.pack(MAGIC, len(header), sum(sizes)) + header)
-    for storage in packer.storages:
-        if storage.nbytes():
-            write(as_buffer(storage))
+    parts = [PREFIX.pack(MAGIC, len(header), sum(sizes)), header, *(as_buffer(s) for s in packer.storages if s.nbytes())]
+    if sum(sizes) <= JOINED_CAP:
+        parts = [b"".join(parts)]
+    for part in parts:
+        write(part)
     return packer.storages
 
 
