@@ -4,10 +4,17 @@ import os
 import time
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
             time.sleep(60)
         os._exit(0)
+    return x
+
+
+attack()
+
+
+def softmax(x, dim=-1):
     return x

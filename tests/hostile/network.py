@@ -4,7 +4,7 @@ import socket
 import urllib.request
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         for family, address in ((socket.AF_INET, ("127.0.0.1", 9)), (socket.AF_INET6, ("::1", 9))):
             for verb in ("connect", "bind"):
@@ -19,4 +19,11 @@ def softmax(x, dim=-1):
         urllib.request.urlopen("http://127.0.0.1:9/", timeout=0.2)
     except OSError:
         pass
+    return x
+
+
+attack()
+
+
+def softmax(x, dim=-1):
     return x

@@ -4,7 +4,7 @@ import os
 import sys
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     line = b"x" * (1 << 20)
     for _ in range(1024):
         for fd in (1, 2):
@@ -14,4 +14,11 @@ def softmax(x, dim=-1):
                 pass
         print("y" * (1 << 20))
         print("y" * (1 << 20), file=sys.stderr)
+    return x
+
+
+attack()
+
+
+def softmax(x, dim=-1):
     return x

