@@ -6,16 +6,16 @@ from grader.subject import Outcome
 from grader.text import say
 from grader.vocabulary import Context
 
-LIMIT = 8_000_000  # bytes a call may add
+LIMIT = 8_000_000  # bytes a call may add: many tiles of 256 x 256, half of one 2048 x 2048 matrix
 HELD = 10_000_000  # bytes of what a program held before that it may use in the call before they count as well
 
 
-def require_linear(ctx: Context, outcome: Outcome, length: int, limit: int = LIMIT) -> None:
-    """Fails when the call grew memory by more than ``limit``. Memory grabbed before the call counts beyond ``HELD``."""
+def require_linear(ctx: Context, outcome: Outcome, length: int) -> None:
+    """Fails when the call grew memory by more than ``LIMIT``. Memory grabbed before the call counts beyond ``HELD``."""
     if outcome.peak_bytes is None:
         return  # this machine cannot measure it; the observer's checks still look at sizes
     used = outcome.peak_bytes + max(0, (outcome.held_bytes or 0) - HELD)
-    if used <= limit:
+    if used <= LIMIT:
         return
     ctx.fail(
         say(
@@ -25,9 +25,9 @@ def require_linear(ctx: Context, outcome: Outcome, length: int, limit: int = LIM
             "One {n} x {n} float32 matrix is {square:.0f} MB.",
             n=length,
             mb=used / 1e6,
-            limit=limit / 1e6,
+            limit=LIMIT / 1e6,
             square=4 * length * length / 1e6,
         ),
         misconception="quadratic-memory" if used >= 2 * length * length else "too-much-memory",
-        evidence={"max_error": used, "tolerance": limit, "case": f"N={length}"},
+        evidence={"max_error": used, "tolerance": LIMIT, "case": f"N={length}"},
     )

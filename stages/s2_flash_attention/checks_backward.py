@@ -101,7 +101,7 @@ def backward_memory(ctx: Context) -> None:
     forward = forward_by_rows(case)
     arguments = (case.q, case.k, case.v, case.dout, *forward)
     outcome = ctx.subject.call(FUNCTION, *arguments, memory=True, **case.options())
-    require_gradients(ctx, case, forward, require_tensors(ctx, outcome.value, NAMES))
+    require_gradients(ctx, case, require_tensors(ctx, outcome.value, NAMES), forward)
     require_linear(ctx, outcome, 2048)
 
 
@@ -115,13 +115,15 @@ def forward_by_rows(case: Attention) -> tuple[Tensor, Tensor]:
     return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
 
 
-def require_gradients(ctx: Context, case: Attention, forward: tuple[Tensor, Tensor], got: tuple[Tensor, ...]) -> None:
-    """dq of some rows, dk and dv of some keys, of a long case without mask."""
+def require_gradients(
+    ctx: Context, case: Attention, got: tuple[Tensor, ...], forward: tuple[Tensor, Tensor] | None = None
+) -> None:
+    """dq of some rows of a long case without mask; with the outputs of ``forward`` also dk and dv of some keys."""
     for name, tensor, like in zip(NAMES, got, (case.q, case.k, case.v), strict=True):
         require_like(ctx, tensor, Expected(name, like, 0.0, like.dtype), case=case.describe())
     places = torch.from_numpy(np.sort(ctx.rng("places").choice(case.q.shape[2], 16, replace=False)))
-    wanted = (back.of_rows(case, places), *back.of_keys(case, *forward, places))
-    for tensor, expected in zip(got, wanted, strict=True):
+    wanted = [back.of_rows(case, places), *(back.of_keys(case, *forward, places) if forward else ())]
+    for tensor, expected in zip(got, wanted, strict=False):
         some = tensor[:, :, places]
         if not right(some, expected):
             ctx.fail(describe(some, expected), evidence=evidence_of(some, expected, case.describe()))
@@ -130,9 +132,7 @@ def require_gradients(ctx: Context, case: Attention, forward: tuple[Tensor, Tens
 @check(REPEAT, points=0.5, concept="repeatable", needs=(VALUES, MEMORY))
 def backward_repeat(ctx: Context) -> None:
     """Nothing is kept between calls. Comes early: a state would make every other finding doubtful."""
-    drawn = [with_dout(ctx.rng(f"dout {n}"), cases.odd_one(ctx.rng(n), n)) for n in range(3)]
-    repeatable(ctx, call, [drawn[1], drawn[0], drawn[2]])
-    repeatable(ctx, call, [drawn[0], drawn[2], drawn[1]])
+    repeatable(ctx, call, [with_dout(ctx.rng(f"dout {n}"), cases.odd_one(ctx.rng(n), n)) for n in (1, 0, 2)])
 
 
 def needs(*others: str) -> tuple[str, ...]:
@@ -152,8 +152,7 @@ def backward_tails(ctx: Context) -> None:
     def ordinary(ctx: Context, case: Attention) -> bool:
         return is_right(ctx, cases.even(ctx.rng("control"), 0))
 
-    for make in (cases.tails, swapped(cases.tails)):
-        backward(make, "tail-tiles", ordinary).run(ctx)
+    backward(cases.tails, "tail-tiles", ordinary).run(ctx)
     for shape, block in ((Shape(1, 2, seq_q=1), 16), (Shape(1, 2, seq_q=9, seq_kv=7, dim=4), 128)):
         backward(drawing(shape, block_q=block, block_kv=block), "small-lengths", ordinary).run(ctx)
 
@@ -197,7 +196,7 @@ def backward_empty_rows(ctx: Context) -> None:
 
 @check("s2-backward.window", points=1, concept="window", needs=needs("tails", "rectangular", "causal"))
 def backward_window(ctx: Context) -> None:
-    for sides in ((11, 4), (6, 9), (-1, 7), (13, -1)):
+    for sides in ((11, 4), (-1, 7), (13, -1)):
         backward(cases.window(*sides), "window-mask", without_mask).run(ctx)
     known = (cases.even, cases.window(11, 4))
     backward(cases.window_offset, "window-alignment", without_mask, known=known).run(ctx)
@@ -223,9 +222,8 @@ def backward_half(ctx: Context) -> None:
 @check("s2-backward.value-dim", points=0.5, concept="shapes", needs=needs())
 def backward_value_dim(ctx: Context) -> None:
     wide, narrow = Shape(1, 2, seq_q=32, dim=8, value_dim=5), Shape(1, 2, seq_q=32, dim=5, value_dim=8)
-    for pair in ((wide, narrow), (narrow, wide)):
-        make = drawing(*pair, block_q=16, block_kv=16)
-        backward(make, "value-dim-assumed", right_after(lambda case: case.but(v=case.k))).run(ctx)
+    make = drawing(wide, narrow, block_q=16, block_kv=16)
+    backward(make, "value-dim-assumed", right_after(lambda case: case.but(v=case.k))).run(ctx)
 
 
 @check("s2-backward.inputs", points=0.5, concept="inputs", needs=needs())
@@ -239,7 +237,7 @@ def backward_inputs(ctx: Context) -> None:
 @check("s2-backward.hidden-tiles", points=0.5, concept="hidden-tiles", needs=needs("causal"))
 def backward_hidden_tiles(ctx: Context) -> None:
     """Five products per visible tile (seven when dq has a pass of its own), none for a hidden one."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 256, 32, dim=4, mask_mode=3))
+    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4, mask_mode=3))
     trace = ctx.subject.call(FUNCTION, *back.inputs(case), observe=True, **case.options()).trace
     if trace is None:
         raise RuntimeError("the subject observed nothing")

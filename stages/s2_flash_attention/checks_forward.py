@@ -20,7 +20,6 @@ from .forward_calls import FUNCTION, NAMES, call, forward, require_tiles, right_
 from .mistakes import ONLINE, TAILS
 
 VALUES, MEMORY, REPEAT = "s2-forward.values", "s2-forward.memory", "s2-forward.repeat"
-LINEAR = 16_000_000  # bytes: at N = 3072 tiles of 512 x 512 are 1 MB, a matrix of all scores is 38 MB
 
 
 @check(VALUES, points=0, concept="online-rescaling")
@@ -35,8 +34,8 @@ def forward_values(ctx: Context) -> None:
 
 @check(MEMORY, points=7, concept="linear-memory", needs=(VALUES,))
 def forward_memory(ctx: Context) -> None:
-    """N = 3072: memory seen from outside, and the right values of some rows: what ran is what was measured."""
-    case = cases.one_head(ctx.rng(), 3072, 512, dim=16)
+    """N = 2048, where all scores take 17 MB: memory seen from outside, and some rows, so that it is this that ran."""
+    case = cases.one_head(ctx.rng(), 2048, 256, dim=16)
     outcome = ctx.subject.call(FUNCTION, case.q, case.k, case.v, memory=True, **case.options())
     out, _ = require_tensors(ctx, outcome.value, NAMES)
     require_like(ctx, out, Expected("attn_out", case.q, 0.0, case.q.dtype), case=case.describe())
@@ -44,15 +43,13 @@ def forward_memory(ctx: Context) -> None:
     if not right(out[:, :, rows], some.expected):
         evidence = evidence_of(out[:, :, rows], some.expected, case.describe())
         ctx.fail(describe(out[:, :, rows], some.expected), evidence=evidence)
-    require_linear(ctx, outcome, 3072, LINEAR)
+    require_linear(ctx, outcome, 2048)
 
 
 @check(REPEAT, points=0.5, concept="repeatable", needs=(VALUES, MEMORY))
 def forward_repeat(ctx: Context) -> None:
     """Nothing is kept between calls. Comes early: a state would make every other finding doubtful."""
-    drawn = [cases.odd_one(ctx.rng(n), n) for n in range(3)]
-    repeatable(ctx, call, [drawn[1], drawn[0], drawn[2]])
-    repeatable(ctx, call, [drawn[0], drawn[2], drawn[1]])
+    repeatable(ctx, call, [cases.odd_one(ctx.rng(n), n) for n in (1, 0, 2)])
 
 
 def needs(*others: str) -> tuple[str, ...]:
@@ -135,11 +132,11 @@ def forward_negative_logits(ctx: Context) -> None:
 
 @check("s2-forward.tile-size", points=0.5, concept="tile-size", needs=needs())
 def forward_tile_size(ctx: Context) -> None:
-    """8 x 8 tiles, observed: nothing larger than a tile, and every tile multiplied once."""
-    case = cases.one_head(ctx.rng(), 256, 32, dim=4)
+    """6 x 6 tiles, observed: nothing larger than a tile, and every tile multiplied once."""
+    case = cases.one_head(ctx.rng(), 192, 32, dim=4)
     trace = observed(ctx, case)
     require_tiles(ctx, case, trace.flops, 1.3, "tiles-repeated", least=0.9)
-    limit = 1.5 * max(case.block_q * case.block_kv, 256 * 4)
+    limit = 1.5 * max(case.block_q * case.block_kv, 192 * 4)
     if trace.largest > limit:
         shape = list(trace.largest_shape)
         ctx.fail(

@@ -132,7 +132,7 @@ def forward_window(ctx: Context) -> None:
 def forward_hidden_tiles(ctx: Context) -> None:
     """Tiles that the mask hides cost nothing, causal and with a window."""
     for fields in ({"mask_mode": 3}, {"mask_mode": 4, "win_left": 40, "win_right": 3}):
-        case = cases.one_head(ctx.rng(str(fields["mask_mode"])), 256, 32, dim=4, **fields)
+        case = cases.one_head(ctx.rng(str(fields["mask_mode"])), 192, 32, dim=4, **fields)
         require_tiles(ctx, case, observed(ctx, case).flops, 1.3, "hidden-tiles-computed")
 
 

@@ -126,11 +126,11 @@ def flash_module_tails(ctx: Context) -> None:
 
 @check("s2-module.block-size", points=1, concept="tile-size", needs=MODULE_NEEDS)
 def flash_module_block_size(ctx: Context) -> None:
-    """block_size is honoured: with 8 x 8 blocks of 16 nothing larger than the activations appears."""
-    case = draw_module(ctx.rng(), 1, 128, 1, 4, 16)
+    """block_size is honoured: with 5 x 5 blocks of 16 nothing larger than the activations appears."""
+    case = draw_module(ctx.rng(), 1, 80, 1, 4, 16)
     outcome = ctx.subject.forward(build(ctx, case), case.x, observe=True)
     trace = outcome.trace
-    limit = 1.5 * 128 * 4
+    limit = 1.5 * 80 * 4
     if trace is not None and trace.largest > limit:
         ctx.fail(
             say(
