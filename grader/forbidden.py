@@ -61,6 +61,13 @@ _TORCH: dict[str, re.Pattern[str]] = {
     "softmax": re.compile(r"^torch\.(distributions|masked)\b"),
     "library_attention": re.compile(r"^torch\.(ao|quantization)\b"),  # holds an attention module in plain Python
 }
+# torch's private parts: no answer needs them, and through them operators hide from whoever watches
+_PRIVATE = re.compile(r"^torch\.(.+\.)?_(?!_)")
+# modules that other modules hold as attributes: torch.serialization.sys is sys
+_HELD = {
+    "torch", "builtins", "sys", "os", "ctypes", "gc", "importlib", "inspect", "io", "pickle", "socket", "subprocess",
+    "threading",
+}  # fmt: skip
 _NUMPY = re.compile(
     r"^numpy\.(matmul|dot|einsum|tensordot|inner|vdot|from_dlpack|frombuffer|fromiter|linalg|stack|concatenate"
     r"|as(any|contiguous|fortran)?array|array)\b"
@@ -84,6 +91,7 @@ _ATTRIBUTES = {
     "escape": {
         "__globals__", "__builtins__", "__code__", "__closure__", "__subclasses__", "__import__", "f_globals",
         "f_locals", "f_back", "gi_frame", "cr_frame", "tb_frame", "tb_next", "__reduce__", "__reduce_ex__",
+        "__torch_dispatch__", "__torch_function__", "_make_subclass", "_make_wrapper_subclass",
     },
 }  # fmt: skip
 OWN_MAY_HAVE = ("library_attention", "softmax", "autograd")  # the submission's own classes may use these names
@@ -110,9 +118,13 @@ def rules_of_path(path: str) -> frozenset[str]:
     if "()." in path:
         return rules_of_attribute(path.rsplit(".", 1)[1])
     path = path.removesuffix("()")
-    root = path.split(".")[0]
+    root, *inner = path.split(".")
+    held = [position for position, name in enumerate(inner, 1) if name in _HELD]
+    if held:
+        return rules_of_path(".".join(path.split(".")[held[-1] :]))
     rules = {rule for rule, roots in _ROOTS.items() if root in roots}
     if root == "torch":
+        rules |= {"escape"} if _PRIVATE.search(path) else set()
         rules |= {rule for rule, pattern in _TORCH.items() if pattern.search(path)}
         rules |= {"library_attention"} if _ATTENTION.search(path) else set()
         rules |= {"softmax"} if _SOFTMAX.search(path) else set()
@@ -135,6 +147,12 @@ def rules_of_string(text: str) -> frozenset[str]:
     """A string that is exactly a forbidden name (or a dotted name that ends in one): getattr's food."""
     name = text.rsplit(".", 1)[-1]
     return frozenset(rules_of_attribute(name) & {"library_attention", "softmax", "escape"})
+
+
+@cache
+def is_torch(path: str) -> bool:
+    """Whether this is torch or something in it, and not a value that a call gave."""
+    return path.split(".")[0] == "torch" and "()" not in path
 
 
 def tampers(path: str) -> bool:

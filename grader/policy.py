@@ -85,8 +85,12 @@ def _uses(source: Source, seen: Seen) -> Iterator[tuple[ast.AST, str, str]]:
     for node, scope in seen:
         if id(node) in switched_off:
             continue
+        if isinstance(node, ast.Call):
+            yield from _searched(source, node, scope)
         if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)) or isinstance(node, ast.Attribute):
             yield from _named(source, node, scope)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield from _defined(source, node, scope)
         elif isinstance(node, ast.keyword) and node.arg == "requires_grad" and not _is_false(node.value):
             yield node.value, "autograd", "requires_grad=True"
         elif isinstance(node, ast.Assign) and not _is_false(node.value):
@@ -109,6 +113,40 @@ def _named(source: Source, node: ast.Name | ast.Attribute, scope: Scope | None) 
         for rule in sorted(forbidden.rules_of_attribute(node.attr)):
             if not (rule in forbidden.OWN_MAY_HAVE and source.is_own(node.value, scope)):
                 yield node, rule, f".{node.attr}"
+
+
+def _defined(
+    source: Source, node: ast.FunctionDef | ast.ClassDef, scope: Scope | None
+) -> Iterator[tuple[ast.AST, str, str]]:
+    """Tensors of one's own kind: what their methods compute, nobody sees."""
+    if isinstance(node, ast.FunctionDef):
+        for rule in sorted(forbidden.rules_of_attribute(node.name) & {"escape"}):
+            yield node, rule, node.name
+    elif any("torch.Tensor" in source.paths(base, scope) for base in node.bases):
+        yield node, "escape", f"class {node.name}(torch.Tensor)"
+
+
+def _searched(source: Source, node: ast.Call, scope: Scope | None) -> Iterator[tuple[ast.AST, str, str]]:
+    """Names in torch that only show at run time, and classes made without a class statement."""
+    called = source.paths(node.func, scope)
+    if "builtins.type" in called and len(node.args) == 3:
+        yield node, "escape", "type(name, bases, members)"
+    computed = len(node.args) > 1 and _computed(source, node.args[1], scope)
+    if (called & {"builtins.getattr"} and computed) or called & {"builtins.vars", "builtins.dir"}:
+        for path in sorted(filter(forbidden.is_torch, source.paths(node.args[0], scope) if node.args else ())):
+            yield node, "escape", f"{min(called).removeprefix('builtins.')}({path}, ...)"
+
+
+def _computed(source: Source, name: ast.AST, scope: Scope | None) -> bool:
+    """Whether a name is put together at run time. One that comes from constants is found where those are."""
+    if not isinstance(name, ast.Name):
+        return isinstance(name, ast.BinOp | ast.Call | ast.JoinedStr) and literal(name) is None
+    home = scope.lookup(name.id) if scope else None
+    values: list[tuple[ast.AST | None, Scope | None]] = [(unit.value, None) for unit in source.units.get(name.id, ())]
+    if home is not None:
+        values = list(home.aliases.get(name.id, ()))
+    others = [(value, where) for value, where in values if value is not None and not isinstance(value, ast.Name)]
+    return any(_computed(source, value, where) for value, where in others)
 
 
 def _for_people(seen: Seen) -> set[int]:

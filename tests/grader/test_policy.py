@@ -81,6 +81,50 @@ CHEATS = {
         def flash_attention_forward(q, k, v):
             return getattr(F, "_".join(["scaled", "dot", "product", "attention"]))(q, k, v)
         """),
+    "a tensor of one's own kind": ("escape", "forward", """
+        import torch
+        class Curtain(torch.Tensor):
+            pass
+        def flash_attention_forward(q, k, v):
+            return q.as_subclass(Curtain) + 1
+        """),
+    "what a tensor of one's own kind does unseen": ("escape", "forward", """
+        import torch
+        Base = torch.Tensor
+        class Curtain(Base):
+            @classmethod
+            def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+                return naive(*args)
+        def flash_attention_forward(q, k, v):
+            return Curtain() + 1
+        """),
+    "a guard among torch's private parts": ("escape", "forward", """
+        from torch.utils._mode_utils import no_dispatch
+        def flash_attention_forward(q, k, v):
+            with no_dispatch():
+                return q @ k.mT @ v
+        """),
+    "a module held by another": ("escape", "forward", """
+        import torch.serialization as s
+        def flash_attention_forward(q, k, v):
+            return s.sys.modules
+        """),
+    "a name put together at run time": ("escape", "forward", """
+        import torch
+        def flash_attention_forward(q, k, v):
+            return getattr(torch, "_" + chr(67))
+        """),
+    "a name put together at module level": ("escape", "forward", """
+        import torch
+        core = f"_{chr(67)}"
+        def flash_attention_forward(q, k, v):
+            return getattr(torch, core)
+        """),
+    "a search through torch": ("escape", "forward", """
+        import torch.nn.functional as F
+        def flash_attention_forward(q, k, v):
+            return [f for n, f in vars(F).items() if n.startswith("scaled")][0](q, k, v)
+        """),
     "name in a variable": ("library_attention", "forward", """
         import torch.nn.functional as F
         wanted = "scaled_dot_product_attention"
@@ -638,6 +682,16 @@ HONEST = {
             for op in OPS:
                 q = getattr(torch, op)(q)
             return getattr(q, "T")
+        """),
+    "getattr on one's own objects": ("forward", """
+        import torch
+        class Parts:
+            first = second = 1.0
+        def flash_attention_forward(q, k, v):
+            parts = Parts()
+            for end in ("st", "rst"):
+                q = q * getattr(parts, "fi" + end, 1.0)
+            return torch.softmax(q, -1, dtype=getattr(q, "d" + "type"))
         """),
     "local names like builtins and modules": ("forward", """
         import os, sys, threading, inspect
