@@ -31,6 +31,7 @@ class Trace:
     largest_op: str = ""
     flops: int = 0  # of matrix products, two per multiply-add
     matmuls: list[tuple[int, int, int, int]] = field(default_factory=list)  # (batch, m, k, n), in order
+    exponentials: dict[int, int] = field(default_factory=dict)  # longest dimension -> elements exponentiated
     operators: dict[str, int] = field(default_factory=dict)  # "aten.bmm" -> times called
 
 

@@ -294,8 +294,16 @@ def _trace(found: Any) -> Trace:
             (_natural(b), _natural(m), _natural(k), _natural(n))
             for b, m, k, n in (product for product in _list(found.get("matmuls")) if len(_list(product)) == 4)
         ],
+        exponentials=_counts(found.get("exponentials")),
         operators={clean(k, 100): _natural(v) for k, v in operators.items()} if isinstance(operators, dict) else {},
     )
+
+
+def _counts(found: Any) -> dict[int, int]:
+    """Numbers by number; JSON has made the keys strings."""
+    if not isinstance(found, dict):
+        return {}
+    return {int(key): _natural(value) for key, value in found.items() if str(key).isdecimal() and len(key) < 19}
 
 
 def _list(value: Any) -> list[Any]:

@@ -16,6 +16,11 @@ _PRODUCTS = {
     "aten.addmm_": (1, 2), "aten.baddbmm_": (1, 2), "aten.addbmm_": (1, 2), "aten.addmv_": (1, 2),
 }  # fmt: skip
 
+_EXPONENTIALS = {
+    f"aten.{name}{ending}" for ending in ("", "_")
+    for name in ("exp", "exp2", "expm1", "pow", "sigmoid", "_softmax", "_safe_softmax", "_log_softmax", "logsumexp")
+}  # fmt: skip
+
 _VIEWS = {"aten._unsafe_view", "aten._reshape_alias"}  # views whose schema does not say so
 
 
@@ -36,6 +41,7 @@ class Observer(TorchDispatchMode):
         self._largest: tuple[int, tuple[int, ...], str] = (0, (), "")
         self._flops = 0
         self._matmuls: list[tuple[int, int, int, int]] = []
+        self._exponentials: dict[int, int] = {}
         self._calls: dict[str, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
 
@@ -48,7 +54,8 @@ class Observer(TorchDispatchMode):
         largest, shape, op = self._largest
         return {
             "largest": largest, "largest_shape": shape, "largest_op": op,
-            "flops": self._flops, "matmuls": list(self._matmuls), "operators": dict(self._calls),
+            "flops": self._flops, "matmuls": list(self._matmuls), "exponentials": dict(self._exponentials),
+            "operators": dict(self._calls),
         }  # fmt: skip
 
     def __torch_dispatch__(
@@ -59,6 +66,8 @@ class Observer(TorchDispatchMode):
         self._calls[name] = self._calls.get(name, 0) + 1
         if factors is not None:
             self._product(args[factors[0]], args[factors[1]])
+        elif name in _EXPONENTIALS:
+            self._exponential(args)
         if allocates:
             for tensor in result if isinstance(result, (tuple, list)) else (result,):
                 if isinstance(tensor, torch.Tensor):
@@ -71,6 +80,13 @@ class Observer(TorchDispatchMode):
         n = b.shape[-1] if b.dim() > 1 else 1
         self._matmuls.append((batch, m, k, n))
         self._flops += 2 * batch * m * k * n
+
+    def _exponential(self, args: Any) -> None:
+        for tensor in args[:2]:  # pow may have its base before
+            if isinstance(tensor, torch.Tensor):
+                longest = max(tensor.shape, default=1)
+                self._exponentials[longest] = self._exponentials.get(longest, 0) + tensor.numel()
+                return
 
     def _output(self, name: str, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
