@@ -6,8 +6,31 @@ from grader.subject import Outcome
 from grader.text import say
 from grader.vocabulary import Context
 
-LIMIT = 8_000_000  # bytes a call may add: many tiles of 256 x 256, half of one 2048 x 2048 matrix
-HELD = 10_000_000  # bytes of what a program held before that it may use in the call before they count as well
+LIMIT = 14_000_000  # bytes a call may add: a dozen tiles of 512 x 512, less than one 2048 x 2048 matrix
+HELD = 6_000_000  # bytes of what a program held before that it may use in the call before they count as well
+
+
+def require_pieces(ctx: Context, outcome: Outcome, length: int) -> None:
+    """Fails when rows of scores meet all keys at once, a few rows at a time: O(N) memory without tiles.
+
+    Exponentials tell it. Those of tiles are no longer than a block; those of statistics are few.
+    """
+    if outcome.trace is None:
+        return
+    whole = sum(elements for longest, elements in outcome.trace.exponentials.items() if 2 * longest >= length)
+    if 4 * whole < length * length:
+        return
+    ctx.fail(
+        say(
+            "长度 {n} 时，softmax 一次面对整行 {n} 个分数：key 没有分块，block_kv 不起作用，"
+            "也就没有用到 online softmax。",
+            "At length {n} softmax is taken over whole rows of {n} scores at once: the keys are not tiled, block_kv "
+            "has no effect, and no online softmax is needed.",
+            n=length,
+        ),
+        misconception="keys-not-tiled",
+        evidence={"max_error": whole, "tolerance": length * length // 4, "case": f"N={length}"},
+    )
 
 
 def require_linear(ctx: Context, outcome: Outcome, length: int) -> None:
@@ -28,6 +51,6 @@ def require_linear(ctx: Context, outcome: Outcome, length: int) -> None:
             limit=LIMIT / 1e6,
             square=4 * length * length / 1e6,
         ),
-        misconception="quadratic-memory" if used >= 2 * length * length else "too-much-memory",
+        misconception="quadratic-memory" if used >= 4 * length * length else "too-much-memory",
         evidence={"max_error": used, "tolerance": LIMIT, "case": f"N={length}"},
     )

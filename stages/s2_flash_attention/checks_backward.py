@@ -13,7 +13,8 @@ from grader.cases import Attention, Make, Shape, drawing, swapped
 from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.diagnose import Suspect
 from grader.examine import Examination, all_right, only, repeatable, unchanged
-from grader.memory import require_linear
+from grader.memory import require_linear, require_pieces
+from grader.subject import Trace
 from grader.vocabulary import Context, check
 
 from . import backward_cases as back
@@ -21,7 +22,7 @@ from . import forward_cases as cases
 from .backward_cases import NAMES, with_dout
 from .backward_mistakes import backward_suspects
 from .checks_forward_masks import CAUSAL_KNOWN
-from .forward_calls import Control, require_tiles
+from .forward_calls import Control, require_small, require_tiles, trace_of
 
 FUNCTION = "flash_attention_backward"
 VALUES, MEMORY, REPEAT = "s2-backward.values", "s2-backward.memory", "s2-backward.repeat"
@@ -94,15 +95,16 @@ def backward_values(ctx: Context) -> None:
     backward(cases.even, catch=catch, known=()).run(ctx)
 
 
-@check(MEMORY, points=5, concept="linear-memory", needs=(VALUES,))
+@check(MEMORY, points=4.5, concept="linear-memory", needs=(VALUES,))
 def backward_memory(ctx: Context) -> None:
     """N = 2048, where P and dP take 17 MB each; the right values too, so that what ran is what was measured."""
     case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2048, 256, dim=8))
     forward = forward_by_rows(case)
     arguments = (case.q, case.k, case.v, case.dout, *forward)
-    outcome = ctx.subject.call(FUNCTION, *arguments, memory=True, **case.options())
+    outcome = ctx.subject.call(FUNCTION, *arguments, memory=True, observe=True, **case.options())
     require_gradients(ctx, case, require_tensors(ctx, outcome.value, NAMES), forward)
     require_linear(ctx, outcome, 2048)
+    require_pieces(ctx, outcome, 2048)
 
 
 def forward_by_rows(case: Attention) -> tuple[Tensor, Tensor]:
@@ -234,11 +236,21 @@ def backward_inputs(ctx: Context) -> None:
     backward(cases.strided, "assumes-contiguous", right_after(cases.contiguous)).run(ctx)
 
 
-@check("s2-backward.hidden-tiles", points=0.5, concept="hidden-tiles", needs=needs("causal"))
+@check("s2-backward.tile-size", points=0.5, concept="tile-size", needs=needs())
+def backward_tile_size(ctx: Context) -> None:
+    """6 x 6 tiles, observed, as in s2-forward: five products per tile (seven when dq has a pass of its own)."""
+    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4))
+    trace = observed(ctx, case)
+    require_tiles(ctx, case, trace.flops, 1.55, "tiles-repeated", least=0.9, products=5)
+    require_small(ctx, case, trace)
+
+
+@check("s2-backward.hidden-tiles", points=0.5, concept="hidden-tiles", needs=needs("tile-size", "causal"))
 def backward_hidden_tiles(ctx: Context) -> None:
-    """Five products per visible tile (seven when dq has a pass of its own), none for a hidden one."""
+    """No products for tiles that the mask hides."""
     case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4, mask_mode=3))
-    trace = ctx.subject.call(FUNCTION, *back.inputs(case), observe=True, **case.options()).trace
-    if trace is None:
-        raise RuntimeError("the subject observed nothing")
-    require_tiles(ctx, case, trace.flops, 1.55, "hidden-tiles-computed", products=5)
+    require_tiles(ctx, case, observed(ctx, case).flops, 1.55, "hidden-tiles-computed", products=5)
+
+
+def observed(ctx: Context, case: Attention) -> Trace:
+    return trace_of(ctx.subject.call(FUNCTION, *back.inputs(case), observe=True, **case.options()))

@@ -12,7 +12,7 @@ from grader.cases import Attention, Make, Shape, drawing, normal
 from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, returned, right
 from grader.diagnose import Suspect
 from grader.examine import Examination, all_right
-from grader.memory import require_linear
+from grader.memory import require_linear, require_pieces
 from grader.subject import Outcome, Raised
 from grader.vocabulary import Context, check, say
 
@@ -34,10 +34,10 @@ def arguments(case: Attention) -> tuple[Any, ...]:
     return (case.q, case.k, case.v, *options)
 
 
-def differentiate(ctx: Context, case: Attention, wrt: Sequence[int] = (0, 1, 2), memory: bool = False) -> Outcome:
+def differentiate(ctx: Context, case: Attention, wrt: Sequence[int] = (0, 1, 2), **watch: bool) -> Outcome:
     """apply, then the gradients of attn_out for the case's upstream gradient."""
     try:
-        return ctx.subject.backward(APPLY, arguments(case), (case.dout, None), wrt, memory=memory)
+        return ctx.subject.backward(APPLY, arguments(case), (case.dout, None), wrt, **watch)
     except Raised as error:
         if "incorrect number of gradients" in error.text:
             error.misconception = "function-gradient-count"
@@ -120,9 +120,10 @@ def function_values(ctx: Context) -> None:
 def function_memory(ctx: Context) -> None:
     """N = 2048, forward and backward: no N x N matrix is computed or saved."""
     case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2048, 256, dim=8))
-    outcome = differentiate(ctx, case, memory=True)
+    outcome = differentiate(ctx, case, memory=True, observe=True)
     require_gradients(ctx, case, require_tensors(ctx, outcome.value[1], NAMES))
     require_linear(ctx, outcome, 2048)
+    require_pieces(ctx, outcome, 2048)
 
 
 @check("s2-function.options", points=1, concept="autograd", needs=(APPLY_VALUES, APPLY_MEMORY))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.examine import Examination, all_right, only, repeatable
-from grader.memory import require_linear
+from grader.memory import require_linear, require_pieces
 from grader.modules import Module, draw_module, module_suspects, one_head, require_parameters, require_value_error
 from grader.vocabulary import Context, check, say
 
@@ -68,16 +68,17 @@ def flash_module_values(ctx: Context) -> None:
 
 @check(MODULE_MEMORY, points=4, concept="linear-memory", needs=("s2-module.parameters", MODULE_VALUES))
 def flash_module_memory(ctx: Context) -> None:
-    """N = 2048 with one head of 8: an N x N matrix takes 17 MB."""
-    case = draw_module(ctx.rng(), 1, 2048, 1, 8, 256)
-    outcome = ctx.subject.forward(build(ctx, case), case.x, memory=True)
+    """N = 2304 with one head of 8: an N x N matrix takes 21 MB."""
+    case = draw_module(ctx.rng(), 1, 2304, 1, 8, 256)
+    outcome = ctx.subject.forward(build(ctx, case), case.x, memory=True, observe=True)
     (output,) = require_tensors(ctx, outcome.value, ("output",))
     require_like(ctx, output, Expected("output", case.x, 0.0, case.x.dtype), case=case.describe())
-    rows = torch.from_numpy(np.sort(ctx.rng("rows").choice(2048, 16, replace=False)))
+    rows = torch.from_numpy(np.sort(ctx.rng("rows").choice(2304, 16, replace=False)))
     expected = rows_of(case, rows)
     if not right(output[:, rows], expected):
         ctx.fail(describe(output[:, rows], expected), evidence=evidence_of(output[:, rows], expected, case.describe()))
-    require_linear(ctx, outcome, 2048)
+    require_linear(ctx, outcome, 2304)
+    require_pieces(ctx, outcome, 2304)
 
 
 def rows_of(case: Module, rows: Tensor) -> Expected:

@@ -9,6 +9,7 @@ from grader.cases import Attention, Make
 from grader.compare import Expected
 from grader.diagnose import Suspect
 from grader.examine import Examination, all_right
+from grader.subject import Outcome, Trace
 from grader.vocabulary import Context, say
 
 from . import forward_cases as cases
@@ -84,10 +85,17 @@ def right_on(make: Make) -> Control:
 without_mask = right_after(lambda case: case.but(mask_mode=0))
 
 
+def trace_of(outcome: Outcome) -> Trace:
+    if outcome.trace is None:
+        raise RuntimeError("the subject observed nothing")
+    return outcome.trace
+
+
 def visible_flops(case: Attention) -> int:
-    """Two products, q k^T and p v, per tile that holds a visible pair."""
+    """Two products, q k^T and p v, per tile that holds a visible pair, for every batch and head."""
     mask, total = case.visible, 0
-    per_pair = 2 * (case.q.shape[-1] + case.v.shape[-1])
+    batch, heads, _, dim = case.q.shape
+    per_pair = 2 * batch * heads * (dim + case.v.shape[-1])
     for i in range(0, mask.shape[0], case.block_q):
         for j in range(0, mask.shape[1], case.block_kv):
             tile = mask[i : i + case.block_q, j : j + case.block_kv]
@@ -125,3 +133,42 @@ def require_tiles(
         misconception=too_many,
         evidence=evidence,
     )
+
+
+def require_small(ctx: Context, case: Attention, trace: Trace) -> None:
+    """No intermediate beyond 1.5 tiles (or the rows themselves), no product across more positions than a tile has.
+
+    For B = N1 = N2 = 1 and lengths of several blocks: there nobody needs anything larger.
+    """
+    length, dim = case.q.shape[2:]
+    limit = 1.5 * max(case.block_q * case.block_kv, length * dim)
+    across = max((max(sides) for _, *sides in trace.matmuls), default=0)
+    tile = f"[{case.block_q}, {case.block_kv}]"
+    if trace.largest > limit:
+        shape = list(trace.largest_shape)
+        ctx.fail(
+            say(
+                "block_q={q}、block_kv={kv} 时出现了 {shape} 的中间张量（{op}）：比一块 {tile} 大。",
+                "With block_q={q} and block_kv={kv} an intermediate of shape {shape} appeared ({op}), larger than a "
+                "tile {tile}.",
+                q=case.block_q,
+                kv=case.block_kv,
+                shape=shape,
+                op=trace.largest_op,
+                tile=tile,
+            ),
+            misconception="block-size-ignored",
+            evidence={"max_error": trace.largest, "tolerance": limit, "shape": shape, "case": str(case.describe())},
+        )
+    if across > 1.5 * max(case.block_q, case.block_kv):
+        ctx.fail(
+            say(
+                "有一个矩阵乘法跨过了 {n} 个位置，一块只有 {tile}：K、V 没有按 block_kv 分块。",
+                "A product runs across {n} positions, while a tile is {tile}: K and V are not taken by tiles of "
+                "block_kv.",
+                n=across,
+                tile=tile,
+            ),
+            misconception="block-size-ignored",
+            evidence={"max_error": across, "tolerance": max(case.block_q, case.block_kv), "case": f"{case.describe()}"},
+        )
