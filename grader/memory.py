@@ -11,7 +11,7 @@ HELD = 6_000_000  # bytes of what a program held before that it may use in the c
 
 
 def require_pieces(ctx: Context, outcome: Outcome, length: int) -> None:
-    """Fails when rows of scores meet all keys at once, a few rows at a time: O(N) memory without tiles.
+    """Fails when scores span a whole sequence, a few rows or columns at a time: O(N) memory without tiles.
 
     Exponentials tell it. Those of tiles are no longer than a block; those of statistics are few.
     """
@@ -22,13 +22,11 @@ def require_pieces(ctx: Context, outcome: Outcome, length: int) -> None:
         return
     ctx.fail(
         say(
-            "长度 {n} 时，softmax 一次面对整行 {n} 个分数：key 没有分块，block_kv 不起作用，"
-            "也就没有用到 online softmax。",
-            "At length {n} softmax is taken over whole rows of {n} scores at once: the keys are not tiled, block_kv "
-            "has no effect, and no online softmax is needed.",
+            "长度 {n} 时，算 exp 的分数一次跨过整个序列：query 或 key 有一边没有分块。",
+            "At length {n} exp is taken of scores that span the whole sequence: queries or keys are not tiled.",
             n=length,
         ),
-        misconception="keys-not-tiled",
+        misconception="one-side-not-tiled",
         evidence={"max_error": whole, "tolerance": length * length // 4, "case": f"N={length}"},
     )
 

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=s2-forward.hidden-tiles misconception=tiles-unseen
+# flashdojo: exercise=s2-forward check=s2-forward.memory misconception=one-side-not-tiled
 """A loop over queries, each against all keys: block_q and block_kv are never used."""
 import math
 import torch

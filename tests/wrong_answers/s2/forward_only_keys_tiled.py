@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=s2-forward.memory misconception=quadratic-memory
+# flashdojo: exercise=s2-forward check=s2-forward.memory misconception=one-side-not-tiled
 """All queries at once against key tiles: block_q is never used."""
 import torch
 
