@@ -6,7 +6,7 @@ from grader.subject import Outcome
 from grader.text import say
 from grader.vocabulary import Context
 
-LIMIT = 14_000_000  # bytes a call may add: a dozen tiles of 512 x 512, less than one 2048 x 2048 matrix
+LIMIT = 14_000_000  # bytes a call may add: a dozen tiles of 512 x 512, less than one 2304 x 2304 matrix
 HELD = 6_000_000  # bytes of what a program held before that it may use in the call before they count as well
 
 
@@ -38,6 +38,9 @@ def require_linear(ctx: Context, outcome: Outcome, length: int) -> None:
     used = outcome.peak_bytes + max(0, (outcome.held_bytes or 0) - HELD)
     if used <= LIMIT:
         return
+    quadratic = used >= 4 * length * length
+    if not quadratic:
+        require_pieces(ctx, outcome, length)  # strips as long as the sequence take much memory too
     ctx.fail(
         say(
             "长度 {n} 时这次调用多用了 {mb:.0f} MB 内存（上限 {limit:.0f} MB）。"
@@ -49,6 +52,6 @@ def require_linear(ctx: Context, outcome: Outcome, length: int) -> None:
             limit=LIMIT / 1e6,
             square=4 * length * length / 1e6,
         ),
-        misconception="quadratic-memory" if used >= 4 * length * length else "too-much-memory",
+        misconception="quadratic-memory" if quadratic else "too-much-memory",
         evidence={"max_error": used, "tolerance": LIMIT, "case": f"N={length}"},
     )

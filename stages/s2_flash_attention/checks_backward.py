@@ -97,20 +97,20 @@ def backward_values(ctx: Context) -> None:
 
 @check(MEMORY, points=4.5, concept="linear-memory", needs=(VALUES,))
 def backward_memory(ctx: Context) -> None:
-    """N = 2048, where P and dP take 17 MB each; the right values too, so that what ran is what was measured."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2048, 256, dim=8))
+    """N = 2304, where P and dP take 21 MB each; the right values too, so that what ran is what was measured."""
+    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2304, 384, dim=8))
     forward = forward_by_rows(case)
     arguments = (case.q, case.k, case.v, case.dout, *forward)
     outcome = ctx.subject.call(FUNCTION, *arguments, memory=True, observe=True, **case.options())
     require_gradients(ctx, case, require_tensors(ctx, outcome.value, NAMES), forward)
-    require_linear(ctx, outcome, 2048)
-    require_pieces(ctx, outcome, 2048)
+    require_linear(ctx, outcome, 2304)
+    require_pieces(ctx, outcome, 2304)
 
 
 def forward_by_rows(case: Attention) -> tuple[Tensor, Tensor]:
     """attn_out and softmax_lse in float32, some rows at a time."""
     outs, lses = [], []
-    for q in (case.q * case.factor).split(256, dim=2):
+    for q in (case.q * case.factor).split(384, dim=2):
         scores = q @ case.k.mT
         lses.append(scores.logsumexp(-1))
         outs.append((scores - lses[-1][..., None]).exp_() @ case.v)

@@ -118,12 +118,12 @@ def function_values(ctx: Context) -> None:
 
 @check(APPLY_MEMORY, points=2.5, concept="linear-memory", needs=(APPLY_VALUES,))
 def function_memory(ctx: Context) -> None:
-    """N = 2048, forward and backward: no N x N matrix is computed or saved."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2048, 256, dim=8))
+    """N = 2304, forward and backward: no N x N matrix is computed or saved."""
+    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2304, 384, dim=8))
     outcome = differentiate(ctx, case, memory=True, observe=True)
     require_gradients(ctx, case, require_tensors(ctx, outcome.value[1], NAMES))
-    require_linear(ctx, outcome, 2048)
-    require_pieces(ctx, outcome, 2048)
+    require_linear(ctx, outcome, 2304)
+    require_pieces(ctx, outcome, 2304)
 
 
 @check("s2-function.options", points=1, concept="autograd", needs=(APPLY_VALUES, APPLY_MEMORY))
