@@ -21,6 +21,7 @@ import torch.fx.experimental.symbolic_shapes  # else the first torch.autograd.gr
 import torch.nn.attention.flex_attention
 import torch.onnx.ops
 
+from . import curtains
 from .memory import keep_malloc_honest, warm_up
 
 ATTENTION = re.compile(r"attention|multi_?head|transformer|_sdp_|sdpa", re.IGNORECASE)
@@ -30,10 +31,11 @@ KEYS = ("CPU", "AutogradCPU", "Meta", "CompositeImplicitAutograd", "CompositeExp
 
 
 def prepare() -> None:
-    """What holds for every worker: one thread, predictable memory, no library attention."""
+    """What holds for every worker: one thread, predictable memory, no library attention, nothing unseen."""
     torch.set_num_threads(1)
     keep_malloc_honest()
     warm_up()  # torch reads /proc/cpuinfo and the like at first use, which a worker may not
+    curtains.close()
     for disable in (disable_operators, disable_python):
         disable(ATTENTION, "library attention is not allowed in FlashDojo")
     gc.collect()

@@ -19,7 +19,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from . import wire
+from . import curtains, wire
 from .memory import trim, warm_up
 from .observer import Observer
 from .program import Missing, OutOfTime, Program, report
@@ -144,6 +144,8 @@ class Worker:
     ) -> tuple[dict[str, Any], Any]:
         observer = Observer() if frame.head.get("observe") else None
         if observer is not None:
+            if curtains.other_threads():
+                raise RuntimeError("threads are not allowed: what they compute cannot be seen")
             observer.ignore(frame.storages)
         start = time.perf_counter()
         with observer if observer is not None else nullcontext():
