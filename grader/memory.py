@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.subject import Outcome
+from grader.subject import Outcome, Trace
 from grader.text import say
 from grader.vocabulary import Context
 
@@ -31,8 +31,29 @@ def require_pieces(ctx: Context, outcome: Outcome, length: int) -> None:
     )
 
 
+def require_no_matrix(ctx: Context, trace: Trace, rows: int, columns: int) -> None:
+    """Fails when one tensor had an entry for every pair of positions: scores, weights, or a mask, however small its
+    entries are."""
+    if trace.largest < rows * columns:
+        return
+    shape = list(trace.largest_shape)
+    ctx.fail(
+        say(
+            "出现了形状 {shape} 的中间张量（{op}）：每一对 query 和 key 都占了一个元素，内存是 O(N²)。",
+            "An intermediate of shape {shape} appeared ({op}): one element for every pair of query and key, which is "
+            "O(N^2) memory.",
+            shape=shape,
+            op=trace.largest_op,
+        ),
+        misconception="quadratic-memory",
+        evidence={"max_error": trace.largest, "tolerance": rows * columns - 1, "shape": shape},
+    )
+
+
 def require_linear(ctx: Context, outcome: Outcome, length: int) -> None:
     """Fails when the call grew memory by more than ``LIMIT``. Memory grabbed before the call counts beyond ``HELD``."""
+    if outcome.trace is not None:
+        require_no_matrix(ctx, outcome.trace, length, length)
     if outcome.peak_bytes is None:
         return  # this machine cannot measure it; the observer's checks still look at sizes
     used = outcome.peak_bytes + max(0, (outcome.held_bytes or 0) - HELD)

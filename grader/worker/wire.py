@@ -159,7 +159,8 @@ def send(write: Send, head: dict[str, Any], body: Any = None) -> list[torch.Unty
     header = json.dumps({"head": head, "body": tree, "tensors": packer.tensors, "storages": sizes}).encode("ascii")
     if len(header) > HEADER_CAP:
         raise Unsendable("too_large", f"a header of {len(header)} bytes")
-    parts = [PREFIX.pack(MAGIC, len(header), sum(sizes)), header, *(as_buffer(s) for s in packer.storages if s.nbytes())]
+    tensors = [as_buffer(storage) for storage in packer.storages if storage.nbytes()]
+    parts = [PREFIX.pack(MAGIC, len(header), sum(sizes)), header, *tensors]
     if sum(sizes) <= JOINED_CAP:
         parts = [b"".join(parts)]
     for part in parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,12 +96,20 @@ def attention_values(ctx: Context) -> None:
         attention(make, catch=catch, known=()).run(ctx)
 
 
-@check("s1-attention.scale", points=4, concept="scale", needs=(VALUES,))
+@check("s1-attention.scale", points=3.5, concept="scale", needs=(VALUES,))
 def attention_scale(ctx: Context) -> None:
     """A given scale replaces 1/sqrt(D)."""
     make = drawing(Shape(1, 2, seq_q=9), Shape(1, 2, seq_q=10, dim=5), scales=(0.61, 0.23), **WHOLE)
     catch = only(suspects(SCALE), "scale-ignored", "scale-combined", "scale-inverted")
     attention(make, "scale-ignored", right_after(lambda case: case.but(scale=None)), catch).run(ctx)
+
+
+@check("s1-attention.scale-zero", points=0.5, concept="scale", needs=(VALUES, "s1-attention.scale"))
+def attention_scale_zero(ctx: Context) -> None:
+    """scale=0.0 is a scale like any other: every visible key weighs the same."""
+    make = drawing(Shape(1, 2, seq_q=9), Shape(1, 2, seq_q=10, dim=5), scales=(0.0, 0.0), **WHOLE)
+    zero = attention(make, "scale-zero", right_after(lambda case: case.but(scale=0.4)))
+    replace(zero, suspects=tuple).run(ctx)  # "the scale is ignored" gives these values too, and is not what is wrong
 
 
 @check("s1-attention.rectangular", points=4, concept="shapes", needs=(VALUES,))

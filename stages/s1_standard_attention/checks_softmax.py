@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from grader.cases import normal
+from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.examine import Examination, all_right, only, unchanged
-from grader.vocabulary import Context, check
+from grader.vocabulary import Context, check, say
 
 from .mistakes import Softmax, softmax_suspects
 
@@ -56,7 +57,7 @@ def normals(*shapes: tuple[int, ...], dim: int | None = None) -> Make:
     return make
 
 
-@check("s1-softmax.values", points=4, concept="softmax")
+@check("s1-softmax.values", points=3.5, concept="softmax")
 def softmax_values(ctx: Context) -> None:
     """The definition, along the last dimension. Square first: there a lost dimension shows in the values."""
     _softmax(normals((6, 6), (9, 9))).run(ctx)
@@ -127,3 +128,19 @@ def softmax_inputs(ctx: Context) -> None:
 
     lost = {torch.float32: "float64-lost"}
     _softmax(double, otherwise="float64-lost", dtypes=lost, control=in_float32).run(ctx)
+
+
+@check("s1-softmax.half", points=0.5, concept="stability", needs=("s1-softmax.values",))
+def softmax_half(ctx: Context) -> None:
+    """Rows of 4096: a sum kept in 16 bits stops growing at 2048 (float16) or 256 (bfloat16). The dtype of the result
+    is left open, so the tolerance is the coarser one of the two."""
+    for dtype in (torch.float16, torch.bfloat16):
+        x = normal(ctx.rng(str(dtype)), 2, 4096, spread=0.5).to(dtype)
+        (got,) = require_tensors(ctx, ctx.subject.call("softmax", x).value, ("softmax",))
+        exact = torch.softmax(x.double(), -1)
+        expected = Expected("softmax", exact, 0.05 * float(exact.max()), got.dtype)
+        case = say("{dtype}，形状 [2, 4096]", "{dtype}, shape [2, 4096]", dtype=dtype)
+        require_like(ctx, got, expected, case=case)
+        if not right(got, expected):
+            evidence = evidence_of(got, expected, case)
+            ctx.fail(describe(got, expected), misconception="half-sum", evidence=evidence)

@@ -249,7 +249,9 @@ def backward_tile_size(ctx: Context) -> None:
 def backward_hidden_tiles(ctx: Context) -> None:
     """No products for tiles that the mask hides."""
     case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4, mask_mode=3))
-    require_tiles(ctx, case, observed(ctx, case).flops, 1.55, "hidden-tiles-computed", products=5)
+    trace = observed(ctx, case)
+    require_tiles(ctx, case, trace.flops, 1.55, "hidden-tiles-computed", products=5)
+    require_small(ctx, case, trace)  # a mask as large as all scores shows here only
 
 
 def observed(ctx: Context, case: Attention) -> Trace:

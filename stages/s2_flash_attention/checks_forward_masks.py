@@ -21,6 +21,7 @@ from .forward_calls import (
     expect_lse,
     forward,
     is_right,
+    require_small,
     require_tiles,
     right_after,
     trace_of,
@@ -134,7 +135,9 @@ def forward_hidden_tiles(ctx: Context) -> None:
     """Tiles that the mask hides cost nothing, causal and with a window."""
     for fields in ({"mask_mode": 3}, {"mask_mode": 4, "win_left": 40, "win_right": 3}):
         case = cases.one_head(ctx.rng(str(fields["mask_mode"])), 192, 32, dim=4, **fields)
-        require_tiles(ctx, case, trace_of(observed(ctx, case)).flops, 1.3, "hidden-tiles-computed")
+        trace = trace_of(observed(ctx, case))
+        require_tiles(ctx, case, trace.flops, 1.3, "hidden-tiles-computed")
+        require_small(ctx, case, trace)  # a mask as large as all scores shows here only
 
 
 @check("s2-forward.half", points=1, concept="half-precision", needs=needs("scale"))
