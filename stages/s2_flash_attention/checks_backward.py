@@ -13,7 +13,7 @@ from grader.cases import Attention, Make, Shape, drawing, swapped
 from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.diagnose import Suspect
 from grader.examine import Examination, all_right, only, repeatable, unchanged
-from grader.memory import require_linear, require_pieces
+from grader.memory import require_linear, require_no_matrix, require_pieces
 from grader.subject import Trace
 from grader.vocabulary import Context, check
 
@@ -98,7 +98,7 @@ def backward_values(ctx: Context) -> None:
 @check(MEMORY, points=4.5, concept="linear-memory", needs=(VALUES,))
 def backward_memory(ctx: Context) -> None:
     """N = 2304, where P and dP take 21 MB each; the right values too, so that what ran is what was measured."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2304, 384, dim=8))
+    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2304, 256, dim=8))
     forward = forward_by_rows(case)
     arguments = (case.q, case.k, case.v, case.dout, *forward)
     outcome = ctx.subject.call(FUNCTION, *arguments, memory=True, observe=True, **case.options())
@@ -251,7 +251,7 @@ def backward_hidden_tiles(ctx: Context) -> None:
     case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4, mask_mode=3))
     trace = observed(ctx, case)
     require_tiles(ctx, case, trace.flops, 1.55, "hidden-tiles-computed", products=5)
-    require_small(ctx, case, trace)  # a mask as large as all scores shows here only
+    require_no_matrix(ctx, trace, 192, 192)  # a mask as large as all scores shows here only
 
 
 def observed(ctx: Context, case: Attention) -> Trace:

@@ -35,7 +35,7 @@ def forward_values(ctx: Context) -> None:
 @check(MEMORY, points=7, concept="linear-memory", needs=(VALUES,))
 def forward_memory(ctx: Context) -> None:
     """N = 2304, where all scores take 21 MB: memory seen from outside, and some rows, so that it is this that ran."""
-    case = cases.one_head(ctx.rng(), 2304, 384, dim=16)
+    case = cases.one_head(ctx.rng(), 2304, 256, dim=16)
     outcome = ctx.subject.call(FUNCTION, case.q, case.k, case.v, memory=True, observe=True, **case.options())
     out, _ = require_tensors(ctx, outcome.value, NAMES)
     require_like(ctx, out, Expected("attn_out", case.q, 0.0, case.q.dtype), case=case.describe())

@@ -8,6 +8,7 @@ from grader.attention_ideas import CAUSAL, EMPTY_ROWS
 from grader.cases import Attention, Make, Shape, drawing, swapped
 from grader.compare import Expected, right
 from grader.examine import Examination, all_right, only, unchanged
+from grader.memory import require_no_matrix
 from grader.vocabulary import Context, check
 from grader.wrong_attention import suspects
 
@@ -21,7 +22,6 @@ from .forward_calls import (
     expect_lse,
     forward,
     is_right,
-    require_small,
     require_tiles,
     right_after,
     trace_of,
@@ -137,7 +137,7 @@ def forward_hidden_tiles(ctx: Context) -> None:
         case = cases.one_head(ctx.rng(str(fields["mask_mode"])), 192, 32, dim=4, **fields)
         trace = trace_of(observed(ctx, case))
         require_tiles(ctx, case, trace.flops, 1.3, "hidden-tiles-computed")
-        require_small(ctx, case, trace)  # a mask as large as all scores shows here only
+        require_no_matrix(ctx, trace, 192, 192)  # a mask as large as all scores shows here only
 
 
 @check("s2-forward.half", points=1, concept="half-precision", needs=needs("scale"))

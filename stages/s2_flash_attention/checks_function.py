@@ -119,7 +119,7 @@ def function_values(ctx: Context) -> None:
 @check(APPLY_MEMORY, points=2.5, concept="linear-memory", needs=(APPLY_VALUES,))
 def function_memory(ctx: Context) -> None:
     """N = 2304, forward and backward: no N x N matrix is computed or saved."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2304, 384, dim=8))
+    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 2304, 256, dim=8))
     outcome = differentiate(ctx, case, memory=True, observe=True)
     require_gradients(ctx, case, require_tensors(ctx, outcome.value[1], NAMES))
     require_linear(ctx, outcome, 2304)

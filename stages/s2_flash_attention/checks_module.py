@@ -69,7 +69,7 @@ def flash_module_values(ctx: Context) -> None:
 @check(MODULE_MEMORY, points=4, concept="linear-memory", needs=("s2-module.parameters", MODULE_VALUES))
 def flash_module_memory(ctx: Context) -> None:
     """N = 2304 with one head of 8: an N x N matrix takes 21 MB."""
-    case = draw_module(ctx.rng(), 1, 2304, 1, 8, 384)
+    case = draw_module(ctx.rng(), 1, 2304, 1, 8, 256)
     outcome = ctx.subject.forward(build(ctx, case), case.x, memory=True, observe=True)
     (output,) = require_tensors(ctx, outcome.value, ("output",))
     require_like(ctx, output, Expected("output", case.x, 0.0, case.x.dtype), case=case.describe())

@@ -82,7 +82,7 @@ def varlen_values(ctx: Context) -> None:
 @check(VARLEN_MEMORY, points=1.5, concept="linear-memory", needs=(VARLEN_VALUES,))
 def varlen_memory(ctx: Context) -> None:
     """A sequence of 2304 among short ones: an N x N matrix takes 21 MB."""
-    case = pack(ctx.rng(), (40, 2304, 24), heads=1, dim=8, block=384)
+    case = pack(ctx.rng(), (40, 2304, 24), heads=1, dim=8, block=256)
     outcome = ctx.subject.call(
         VARLEN, case.q, case.k, case.v, *case.cu_seqlens, memory=True, observe=True, **case.options()
     )
