@@ -37,6 +37,7 @@ class Channel:
         self.cpu = 0.0
         self._held = procfs.memory(self.pid)
         self._looked = time.monotonic()
+        self._cpu_before: float | None = None
         self._start_clock(START_SECONDS)
         hello = self._guarded(lambda: wire.receive(self._fill))
         if hello.head != {"hello": True}:
@@ -144,7 +145,7 @@ class Channel:
     def _start_clock(self, seconds: float) -> None:
         self._start, self._limit, self._rung = time.monotonic(), seconds, False
         self._deadline = self._start + seconds
-        self._cpu_before: float | None = None  # at the first tick: most calls are over by then
+        self._cpu_before = None  # read at the first tick: most calls are over by then
 
     def _end_of_time(self) -> None:
         """Give a starved worker more time; else ring once, so that the worker can say where it is; then give up."""

@@ -160,7 +160,7 @@ def send(write: Send, head: dict[str, Any], body: Any = None) -> list[torch.Unty
     if len(header) > HEADER_CAP:
         raise Unsendable("too_large", f"a header of {len(header)} bytes")
     tensors = [as_buffer(storage) for storage in packer.storages if storage.nbytes()]
-    parts = [PREFIX.pack(MAGIC, len(header), sum(sizes)), header, *tensors]
+    parts: list[Any] = [PREFIX.pack(MAGIC, len(header), sum(sizes)), header, *tensors]
     if sum(sizes) <= JOINED_CAP:
         parts = [b"".join(parts)]
     for part in parts:
