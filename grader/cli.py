@@ -68,7 +68,7 @@ def _choose_language(arguments: list[str]) -> list[str]:
 
 def explain(error: Exception) -> tuple[Text, int]:
     """The line a person reads about an error, and the exit code."""
-    from grader.catalog import CatalogError
+    from grader.course.catalog import CatalogError
 
     if isinstance(error, Stop):
         return error.message, error.code

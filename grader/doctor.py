@@ -217,7 +217,7 @@ def _fonts() -> Iterable[Finding]:
         return
     from matplotlib import font_manager
 
-    from grader.figures import CHINESE_FONTS
+    from grader.course.figures import CHINESE_FONTS
 
     known = set(font_manager.get_font_names())
     chinese = next((font for font in CHINESE_FONTS if font in known), None)

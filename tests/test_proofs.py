@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader import proofs
+from grader.proving import proofs
 
 KINDS = [kind for kind in proofs.KINDS if kind != "runs"]
 PROOFS = proofs.collect(kinds=KINDS)

@@ -16,11 +16,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from grader import paths
-from grader.grade import grade_paths
-from grader.limits import Limits
+from grader.judging.grade import grade_paths
 from grader.text import LANGUAGES
 from grader.views import html
 from grader.views.terminal import show_batch
+from grader.wall.limits import Limits
 
 HERE = Path(__file__).parent
 CLASS = paths.EXAMPLES / "submissions"

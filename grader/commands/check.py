@@ -6,16 +6,18 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from grader import catalog, results, submission
-from grader.catalog import Stage
+from grader import results
 from grader.commands.base import PASSED, note, short, stop
+from grader.course import catalog
+from grader.course.catalog import Stage
 from grader.progress import Progress, keeps_progress
-from grader.submission import Program, Unreadable
+from grader.reading import submission
+from grader.reading.submission import Program, Unreadable
 from grader.text import say
 
 
 def check(target: Path, stage_id: str | None) -> int:
-    from grader.desk import Desk
+    from grader.judging.desk import Desk
 
     target = _file(target)
     with Desk() as desk:
@@ -27,7 +29,7 @@ def watch(target: Path, stage_id: str | None) -> int:
     save."""
     import watchfiles
 
-    from grader.desk import Desk
+    from grader.judging.desk import Desk
 
     target = _file(target)
     with Desk() as desk, contextlib.suppress(KeyboardInterrupt):

@@ -18,8 +18,8 @@ PATIENCE = 2.0  # seconds for one call: the endless loop of the example shall no
 
 
 def run() -> int:
-    from grader.grade import grade_paths
-    from grader.limits import Limits
+    from grader.judging.grade import grade_paths
+    from grader.wall.limits import Limits
 
     start = time.perf_counter()
     tell(

@@ -14,14 +14,15 @@ from grader.text import say
 from grader.views.terminal import console
 
 if TYPE_CHECKING:
-    from grader import proofs
+    from grader.proving import proofs
 
 
 def check(stage: str | None, only: str | None) -> int:
     import sys
 
-    from grader import catalog, proofs
-    from grader.grade import default_jobs, single_threaded
+    from grader.course import catalog
+    from grader.judging.grade import default_jobs, single_threaded
+    from grader.proving import proofs
 
     if stage is not None:
         catalog.load(strict=False, checks=False).stage(stage)
@@ -81,7 +82,7 @@ def _problem(proof: proofs.Proof, runner: proofs.Runner) -> str | None:
 
 
 def build() -> int:
-    from grader import notebooks
+    from grader.course import notebooks
 
     written = notebooks.write_all()
     for path in written:

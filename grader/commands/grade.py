@@ -27,7 +27,7 @@ def grade(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    from grader.grade import grade_paths
+    from grader.judging.grade import grade_paths
 
     secret = _secret(secret_file)
     if out is not None:

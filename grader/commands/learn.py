@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from grader import catalog, paths
-from grader.catalog import Exercise, Stage
+from grader import paths
 from grader.commands.base import FAILED, PASSED, note, print_json, short, stop, tell
+from grader.course import catalog
+from grader.course.catalog import Exercise, Stage
 from grader.progress import Progress, work_folder
 from grader.text import language, say
 
@@ -189,7 +190,7 @@ def solution(exercise_id: str, force: bool, folder: Path | None) -> int:
 
 
 def show_code(exercise: Exercise) -> None:
-    from grader import notebooks
+    from grader.course import notebooks
     from grader.views.terminal import console
 
     code = notebooks.solution(exercise, language()).rstrip()

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from grader import catalog, notebooks, submission
-from grader.catalog import Exercise
 from grader.commands.base import PASSED, short, stop, tell
+from grader.course import catalog, notebooks
+from grader.course.catalog import Exercise
 from grader.progress import FOLDER
+from grader.reading import submission
 from grader.text import LANGUAGES, language, say
 
 

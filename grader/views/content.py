@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader import catalog
+from grader.course import catalog
+from grader.judging.verdicts import position
 from grader.subject import Where
 from grader.text import Text, say
-from grader.verdicts import position
 
 MARKS = {"passed": "✓", "failed": "✗", "error": "!", "timeout": "⧗", "blocked": "·", "not_measured": "○"}
 

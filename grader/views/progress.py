@@ -15,7 +15,7 @@ from grader.views.terminal import console
 
 @contextmanager
 def progress_bar(title: Text) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
-    """Yields ``on_progress(done, total, submission)`` of :func:`grader.grade.grade_paths`."""
+    """Yields ``on_progress(done, total, submission)`` of :func:`grader.judging.grade.grade_paths`."""
     screen = console(sys.stderr)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:

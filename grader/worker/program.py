@@ -146,8 +146,5 @@ def add_stubs(module: types.ModuleType) -> dict[str, Any]:
     module.__dict__.update(stubs)
     grader = types.ModuleType("grader")
     grader.check = nothing  # type: ignore[attr-defined]
-    live = types.ModuleType("grader.live")
-    live.check = nothing  # type: ignore[attr-defined]
-    grader.live = live  # type: ignore[attr-defined]
-    sys.modules["grader"], sys.modules["grader.live"] = grader, live
+    sys.modules["grader"] = grader
     return stubs

@@ -8,7 +8,7 @@ graded), given-check (uses the answers; not graded). ``# zh:`` and ``# en:`` com
 # %% s1-softmax picture
 import torch
 
-from grader.figures import PALETTE, label, plt
+from grader.course.figures import PALETTE, label, plt
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 2.8))
 x = torch.linspace(-5, 100, 300, dtype=torch.float64)
@@ -31,7 +31,7 @@ plt.show()
 # %% s1-attention picture
 import torch
 
-from grader.figures import PALETTE, VISIBLE, clean, label, plt
+from grader.course.figures import PALETTE, VISIBLE, clean, label, plt
 
 S1, S2, N1, N2 = 4, 6, 6, 2
 rows, keys = torch.arange(S1)[:, None], torch.arange(S2)
@@ -59,7 +59,7 @@ plt.show()
 # %% s1-module picture
 import torch
 
-from grader.figures import PALETTE, clean, label, plt
+from grader.course.figures import PALETTE, clean, label, plt
 
 N, H, d = 4, 2, 3
 token = torch.arange(N)[:, None].expand(N, H * d)
@@ -99,7 +99,7 @@ print(output.shape)
 # %% s1-cost picture
 import torch
 
-from grader.figures import PALETTE, label, plt
+from grader.course.figures import PALETTE, label, plt
 
 peak, bandwidth = 353.9e12, 1.6e12  # 910B2: float16 flop/s, byte/s
 intensity = torch.logspace(-1, 4, 200)

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.attention_ideas import CAUSAL, EMPTY_ROWS, HEADS, SCALE
-from grader.cases import Attention, Make, Shape, draw, drawing, swapped
-from grader.compare import Expected, distance
-from grader.diagnose import Suspect
-from grader.examine import Examination, all_right, only, unchanged
+from grader.checking.attention_ideas import CAUSAL, EMPTY_ROWS, HEADS, SCALE
+from grader.checking.cases import Attention, Make, Shape, draw, drawing, swapped
+from grader.checking.compare import Expected, distance
+from grader.checking.diagnose import Suspect
+from grader.checking.examine import Examination, all_right, only, unchanged
+from grader.checking.wrong_attention import suspects
 from grader.vocabulary import Context, check
-from grader.wrong_attention import suspects
 
 from .mistakes import attention_suspects
 

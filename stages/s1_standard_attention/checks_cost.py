@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.formulas import check_number
+from grader.checking.formulas import check_number
 from grader.vocabulary import Context, check
 
 from . import cost_mistakes as cost

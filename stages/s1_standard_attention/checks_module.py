@@ -6,9 +6,16 @@ from typing import Any
 
 from torch import Tensor
 
-from grader.cases import normal
-from grader.examine import Examination, all_right, only, repeatable
-from grader.modules import Module, draw_module, module_suspects, one_head, require_parameters, require_value_error
+from grader.checking.cases import normal
+from grader.checking.examine import Examination, all_right, only, repeatable
+from grader.checking.modules import (
+    Module,
+    draw_module,
+    module_suspects,
+    one_head,
+    require_parameters,
+    require_value_error,
+)
 from grader.vocabulary import Context, check, say
 
 MODULE = "StandardAttention"

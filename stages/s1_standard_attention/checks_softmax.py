@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.cases import normal
-from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
-from grader.examine import Examination, all_right, only, unchanged
+from grader.checking.cases import normal
+from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
+from grader.checking.examine import Examination, all_right, only, unchanged
 from grader.vocabulary import Context, check, say
 
 from .mistakes import Softmax, softmax_suspects

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.formulas import formula, formulas
+from grader.checking.formulas import formula, formulas
 
 FLOPS = formula("4*B*N*S1*S2*D")
 HBM_BYTES = formula("e*B*N*(2*S1*D + 2*S2*D + 4*S1*S2)")

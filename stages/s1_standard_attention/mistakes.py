@@ -9,11 +9,11 @@ from functools import cache, cached_property
 
 from torch import Tensor
 
-from grader.attention_ideas import CAUSAL, EMPTY_ROWS, FACTORS, HEADS, SCALE, SOFTMAX
-from grader.compare import Expected, eps
-from grader.diagnose import Suspect
+from grader.checking.attention_ideas import CAUSAL, EMPTY_ROWS, FACTORS, HEADS, SCALE, SOFTMAX
+from grader.checking.compare import Expected, eps
+from grader.checking.diagnose import Suspect
+from grader.checking.wrong_attention import Scene, pairs, suspect, suspects
 from grader.text import Text, say
-from grader.wrong_attention import Scene, pairs, suspect, suspects
 
 # softmax ---------------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.cases import Attention, normal
-from grader.compare import Expected, accumulate_dtype, eps, error_of, largest, rounding
-from grader.wrong_attention import consecutive
+from grader.checking.cases import Attention, normal
+from grader.checking.compare import Expected, accumulate_dtype, eps, error_of, largest, rounding
+from grader.checking.wrong_attention import consecutive
 from kernels import oracle
 
 NAMES = ("dq", "dk", "dv")

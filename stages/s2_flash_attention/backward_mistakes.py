@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.attention_ideas import CAUSAL, HEADS
-from grader.cases import Attention
-from grader.diagnose import Suspect
-from grader.wrong_attention import shifted
+from grader.checking.attention_ideas import CAUSAL, HEADS
+from grader.checking.cases import Attention
+from grader.checking.diagnose import Suspect
+from grader.checking.wrong_attention import shifted
 
 from .backward_cases import Changes, Scene, gradients
 from .mask_mistakes import WINDOW

@@ -8,7 +8,7 @@ graded), given-check (uses the answers; not graded). ``# zh:`` and ``# en:`` com
 # %% s2-update picture
 import torch
 
-from grader.figures import PALETTE, label, plt
+from grader.course.figures import PALETTE, label, plt
 
 scores, values = torch.tensor([1.0, 3.0, 5.0, 2.0]), torch.tensor([10.0, 20.0, 30.0, 40.0])
 figure, axes = plt.subplots(1, 2, figsize=(9, 2.8), sharey=True)
@@ -32,7 +32,7 @@ axes[0].set_ylabel("exp(s - m)")
 plt.show()
 
 # %% s2-merge picture
-from grader.figures import PALETTE, clean, label, plt
+from grader.course.figures import PALETTE, clean, label, plt
 
 
 def node(ax, x, y, text, color):
@@ -67,7 +67,7 @@ plt.show()
 # %% s2-tiles picture
 import torch
 
-from grader.figures import PALETTE, plt
+from grader.course.figures import PALETTE, plt
 
 S1, S2, block = 10, 14, 4
 diagonal, keys = torch.arange(S1)[:, None] + S2 - S1, torch.arange(S2)
@@ -95,7 +95,7 @@ axes[0].set_ylabel("query i")
 plt.show()
 
 # %% s2-forward picture
-from grader.figures import INK, MASKED, PALETTE, clean, label, plt
+from grader.course.figures import INK, MASKED, PALETTE, clean, label, plt
 
 figure, ax = plt.subplots(figsize=(8, 5))
 
@@ -134,7 +134,7 @@ clean(ax)
 plt.show()
 
 # %% s2-module picture
-from grader.figures import PALETTE, plt
+from grader.course.figures import PALETTE, plt
 
 block_size = 256
 figure, axes = plt.subplots(1, 2, figsize=(7, 2.9))
@@ -182,7 +182,7 @@ with torch.no_grad():
 print(output.shape, "max error", (output - standard_output).abs().max().item())
 
 # %% s2-backward picture
-from grader.figures import INK, PALETTE, clean, label, plt
+from grader.course.figures import INK, PALETTE, clean, label, plt
 
 CUBE, VECTOR, INPUT = PALETTE[0], PALETTE[1], PALETTE[5]
 nodes = {
@@ -214,7 +214,7 @@ plt.show()
 # %% s2-function picture
 import torch
 
-from grader.figures import PALETTE, label, plt
+from grader.course.figures import PALETTE, label, plt
 
 heads, dim = 16, 128
 length = 2 ** torch.arange(9, 18)
@@ -230,7 +230,7 @@ plt.show()
 # %% s2-varlen picture
 import torch
 
-from grader.figures import PALETTE, plt
+from grader.course.figures import PALETTE, plt
 
 cu_q, cu_kv = [0, 3, 3, 8], [0, 4, 6, 11]
 image = torch.zeros(cu_q[-1], cu_kv[-1])
@@ -252,7 +252,7 @@ plt.show()
 # %% s2-traffic picture
 import torch
 
-from grader.figures import PALETTE, label, plt
+from grader.course.figures import PALETTE, label, plt
 
 D = 128
 length = 2 ** torch.arange(9, 16)

@@ -6,14 +6,14 @@ one regime on its own.
 
 from __future__ import annotations
 
-from grader.attention_ideas import HEADS, SCALE
-from grader.cases import Attention, Make, Shape, drawing, swapped
-from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
-from grader.examine import only, repeatable
-from grader.memory import require_linear, require_pieces
+from grader.checking.attention_ideas import HEADS, SCALE
+from grader.checking.cases import Attention, Make, Shape, drawing, swapped
+from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
+from grader.checking.examine import only, repeatable
+from grader.checking.memory import require_linear, require_pieces
+from grader.checking.wrong_attention import suspects
 from grader.subject import Outcome
 from grader.vocabulary import Context, check
-from grader.wrong_attention import suspects
 
 from . import forward_cases as cases
 from .forward_calls import FUNCTION, NAMES, call, forward, require_small, require_tiles, right_after, right_on, trace_of

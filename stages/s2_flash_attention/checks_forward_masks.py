@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from grader.attention_ideas import CAUSAL, EMPTY_ROWS
-from grader.cases import Attention, Make, Shape, drawing, swapped
-from grader.compare import Expected, right
-from grader.examine import Examination, all_right, only, unchanged
-from grader.memory import require_no_matrix
+from grader.checking.attention_ideas import CAUSAL, EMPTY_ROWS
+from grader.checking.cases import Attention, Make, Shape, drawing, swapped
+from grader.checking.compare import Expected, right
+from grader.checking.examine import Examination, all_right, only, unchanged
+from grader.checking.memory import require_no_matrix
+from grader.checking.wrong_attention import suspects
 from grader.vocabulary import Context, check
-from grader.wrong_attention import suspects
 
 from . import forward_cases as cases
 from .checks_forward import needs, observed

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.cases import Attention, Make, Shape, drawing, normal
-from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, returned, right
-from grader.diagnose import Suspect
-from grader.examine import Examination, all_right
-from grader.memory import require_linear, require_pieces
+from grader.checking.cases import Attention, Make, Shape, drawing, normal
+from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, returned, right
+from grader.checking.diagnose import Suspect
+from grader.checking.examine import Examination, all_right
+from grader.checking.memory import require_linear, require_pieces
 from grader.subject import Outcome, Raised
 from grader.vocabulary import Context, check, say
 

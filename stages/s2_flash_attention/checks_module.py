@@ -8,10 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
-from grader.examine import Examination, all_right, only, repeatable
-from grader.memory import require_linear, require_pieces
-from grader.modules import Module, draw_module, module_suspects, one_head, require_parameters, require_value_error
+from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
+from grader.checking.examine import Examination, all_right, only, repeatable
+from grader.checking.memory import require_linear, require_pieces
+from grader.checking.modules import (
+    Module,
+    draw_module,
+    module_suspects,
+    one_head,
+    require_parameters,
+    require_value_error,
+)
 from grader.vocabulary import Context, check, say
 
 from .module_mistakes import tiled_module_suspects

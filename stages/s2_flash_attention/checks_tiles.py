@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grader.compare import returned
+from grader.checking.compare import returned
 from grader.vocabulary import Context, check, say
 
 from .tile_mistakes import Grid, Tiles, right_tiles, wrong_tiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.formulas import check_number, formula, formulas
+from grader.checking.formulas import check_number, formula, formulas
 from grader.vocabulary import Context, check
 
 FLOPS = formula("4*B*N*S1*S2*D")

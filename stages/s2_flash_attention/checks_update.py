@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.cases import normal
-from grader.compare import describe, distance, evidence_of, require_tensors, right
-from grader.examine import Examination, all_right, only, unchanged
+from grader.checking.cases import normal
+from grader.checking.compare import describe, distance, evidence_of, require_tensors, right
+from grader.checking.examine import Examination, all_right, only, unchanged
+from grader.checking.wrong_attention import State
 from grader.vocabulary import Context, check, say
-from grader.wrong_attention import State
 
 from .state_mistakes import merge_suspects, update_suspects
 from .states import NAMES, Merge, Update, draw_merge, draw_state, draw_update, expectations, fresh, join

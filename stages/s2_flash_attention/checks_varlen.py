@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader.compare import Expected, describe, evidence_of, require_like, require_tensors, right
-from grader.examine import Examination, all_right
-from grader.memory import require_linear, require_pieces
+from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
+from grader.checking.examine import Examination, all_right
+from grader.checking.memory import require_linear, require_pieces
 from grader.vocabulary import Context, check
 
 from .varlen_cases import Packed, pack

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.cases import Attention, Make
-from grader.compare import Expected
-from grader.diagnose import Suspect
-from grader.examine import Examination, all_right
+from grader.checking.cases import Attention, Make
+from grader.checking.compare import Expected
+from grader.checking.diagnose import Suspect
+from grader.checking.examine import Examination, all_right
 from grader.subject import Outcome, Trace
 from grader.vocabulary import Context, say
 

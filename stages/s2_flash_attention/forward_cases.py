@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.cases import Attention, Make, Shape, draw, normal
+from grader.checking.cases import Attention, Make, Shape, draw, normal
 
 
 def even(rng: np.random.Generator, n: int) -> Attention:

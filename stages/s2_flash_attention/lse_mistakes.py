@@ -7,8 +7,8 @@ from functools import cache
 
 from torch import Tensor
 
-from grader.diagnose import Suspect
-from grader.wrong_attention import Scene, all_tiles, suspect, suspects
+from grader.checking.diagnose import Suspect
+from grader.checking.wrong_attention import Scene, all_tiles, suspect, suspects
 
 
 def _reference(masked: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grader.cases import Attention
-from grader.wrong_attention import suspect
+from grader.checking.cases import Attention
+from grader.checking.wrong_attention import suspect
 
 
 def window(rule: Callable[[Tensor, int, int], Tensor]) -> Callable[[Attention], Tensor]:

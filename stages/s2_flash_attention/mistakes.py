@@ -9,10 +9,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from grader.attention_ideas import CAUSAL, EMPTY_ROWS, FACTORS, HEADS, SCALE, SOFTMAX
-from grader.cases import Attention
-from grader.diagnose import Suspect
-from grader.wrong_attention import (
+from grader.checking.attention_ideas import CAUSAL, EMPTY_ROWS, FACTORS, HEADS, SCALE, SOFTMAX
+from grader.checking.cases import Attention
+from grader.checking.diagnose import Suspect
+from grader.checking.wrong_attention import (
     Scene,
     State,
     all_tiles,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from grader.diagnose import Suspect
-from grader.modules import Module, compute
-from grader.wrong_attention import Changes
+from grader.checking.diagnose import Suspect
+from grader.checking.modules import Module, compute
+from grader.checking.wrong_attention import Changes
 
 from .mistakes import ONLINE, TAILS
 

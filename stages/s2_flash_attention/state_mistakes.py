@@ -8,8 +8,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from grader.diagnose import Suspect
-from grader.wrong_attention import State, shifted, update
+from grader.checking.diagnose import Suspect
+from grader.checking.wrong_attention import State, shifted, update
 
 from .mistakes import inverse, one, overwritten, rescaling, tile_max
 from .states import NAMES, join

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.cases import normal
-from grader.compare import Expected, eps, largest
+from grader.checking.cases import normal
+from grader.checking.compare import Expected, eps, largest
+from grader.checking.wrong_attention import State, shifted, update
 from grader.text import Text, say
-from grader.wrong_attention import State, shifted, update
 
 NAMES = ("row_max", "row_sum", "acc")
 

@@ -9,8 +9,8 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
-from grader.attention_ideas import CAUSAL
-from grader.cases import Attention
+from grader.checking.attention_ideas import CAUSAL
+from grader.checking.cases import Attention
 from kernels import oracle
 
 from .mask_mistakes import WINDOW

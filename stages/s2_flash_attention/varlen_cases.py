@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.cases import Attention, normal
-from grader.compare import Expected
+from grader.checking.cases import Attention, normal
+from grader.checking.compare import Expected
 from grader.text import Text, say
 
 

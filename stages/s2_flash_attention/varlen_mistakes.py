@@ -8,9 +8,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from grader.attention_ideas import CAUSAL, HEADS, SCALE
-from grader.diagnose import Suspect
-from grader.wrong_attention import Changes, simulate
+from grader.checking.attention_ideas import CAUSAL, HEADS, SCALE
+from grader.checking.diagnose import Suspect
+from grader.checking.wrong_attention import Changes, simulate
 
 from .mistakes import ONLINE, TAILS
 from .varlen_cases import Packed, starts

@@ -151,7 +151,7 @@ def test_no_torch(refuses, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def without_torch(name: str, *rest: object, **more: object) -> object:
-        if name == "torch" or name == "grader.desk":
+        if name == "torch" or name == "grader.judging.desk":
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
         return real(name, *rest, **more)  # type: ignore[arg-type]
 

@@ -14,14 +14,15 @@ from typing import Any
 import nbformat
 import pytest
 
-from grader import catalog, notebooks, results
+from grader import results
 from grader.cli import main
 from grader.commands import demo, grade
-from grader.grade import grade_paths
+from grader.course import catalog, notebooks
 from grader.inputs import Secret
-from grader.limits import Limits
+from grader.judging.grade import grade_paths
 from grader.paths import ROOT
 from grader.progress import Progress
+from grader.wall.limits import Limits
 
 SOFTMAX = """
 import torch
@@ -149,7 +150,7 @@ def test_the_secret_comes_from_the_file_then_the_environment(
     def grade_nothing(*_: Any, secret: Secret, **__: Any) -> dict[str, Any]:
         return results.document([], secret=secret)
 
-    monkeypatch.setattr("grader.grade.grade_paths", grade_nothing)
+    monkeypatch.setattr("grader.judging.grade.grade_paths", grade_nothing)
     Path("key").write_text("swordfish\n")
     assert graded(capsys, "mine.py")[1]["secret"] == "public"
     of_file = graded(capsys, "mine.py", "--secret-file", "key")[1]["secret"]

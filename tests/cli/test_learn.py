@@ -11,8 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from grader import catalog, notebooks
 from grader.cli import main
+from grader.course import catalog, notebooks
 from grader.paths import ROOT
 from grader.progress import Progress
 

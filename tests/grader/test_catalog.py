@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader import catalog
+from grader.course import catalog
 
 STAGE = """
 id = "s9"

@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from grader.cases import Shape, draw
-from grader.compare import Expected, describe, distance, evidence_of, require_like, require_tensors, right, tolerance
-from grader.live_subject import LiveSubject
+from grader.checking.cases import Shape, draw
+from grader.checking.compare import (
+    Expected,
+    describe,
+    distance,
+    evidence_of,
+    require_like,
+    require_tensors,
+    right,
+    tolerance,
+)
+from grader.live.subject import LiveSubject
 from grader.vocabulary import CheckFailed, Context
 
 WANT = Expected(

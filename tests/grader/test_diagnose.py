@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import torch
 
-from grader.compare import Expected
-from grader.diagnose import Observation, Suspect, Verdict, name_mistake
+from grader.checking.compare import Expected
+from grader.checking.diagnose import Observation, Suspect, Verdict, name_mistake
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 

@@ -13,10 +13,12 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from grader import catalog, grade, paths, results
+from grader import paths, results
+from grader.course import catalog
 from grader.inputs import Secret
-from grader.limits import Limits
-from grader.workers import Template
+from grader.judging import grade
+from grader.wall.limits import Limits
+from grader.wall.workers import Template
 
 Run = Callable[..., dict[str, Any]]
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from grader import judge, results
-from grader.catalog import Exercise, Stage
+from grader import results
+from grader.course.catalog import Exercise, Stage
 from grader.inputs import Secret
-from grader.magics import parse
-from grader.patience import Patience
+from grader.judging import judge
+from grader.judging.patience import Patience
+from grader.reading.magics import parse
+from grader.reading.submission import Cell, Program
 from grader.subject import Crashed, Missing, Outcome, Raised, TimedOut, Where
-from grader.submission import Cell, Program
 from grader.text import Text, say
 from grader.vocabulary import Check, Context, check
-from grader.workers import LoadError, LoadReport
+from grader.wall.workers import LoadError, LoadReport
 
 PROGRAM = """
 import torch

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from grader import catalog
-from grader.policy import Policy
-from grader.source import Source
-from grader.submission import Cell, Program
+from grader.course import catalog
+from grader.reading.policy import Policy
+from grader.reading.source import Source
+from grader.reading.submission import Cell, Program
 
 NAMES = {
     "softmax": ("softmax", ("numpy", "threads", "library_attention", "softmax")),
@@ -575,7 +575,7 @@ CHEATS = {
             return v
         """),
     "patched grader": ("tampering", "forward", """
-        import grader.compare as c
+        import grader.checking.compare as c
         c.close = lambda *a: True
         def flash_attention_forward(q, k, v):
             return v
@@ -704,7 +704,7 @@ HONEST = {
         import numpy as np
         import torch
         import matplotlib.pyplot as plt
-        from grader.live import check
+        from grader.live.check import check
         os.environ["KMP_DUPLICATE_LIB_OK"] = "TRUE"
         sys.path.insert(0, ".")
         torch.manual_seed(0); np.random.seed(0); random.seed(0)

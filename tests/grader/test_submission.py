@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbformat import v3, v4
 
-from grader import submission
-from grader.magics import neutralise
-from grader.submission import Program, Unreadable, read
+from grader.reading import submission
+from grader.reading.magics import neutralise
+from grader.reading.submission import Program, Unreadable, read
 
 
 def notebook(path: Path, *cells: Any, **metadata: Any) -> Path:

@@ -11,7 +11,8 @@ import pytest
 import torch
 from nbclient import NotebookClient
 
-from grader import catalog, live
+from grader.course import catalog
+from grader.live import check as live
 from grader.paths import ROOT
 from grader.progress import Progress
 

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from grader.live_subject import LiveSubject
+from grader.live.subject import LiveSubject
 from grader.subject import Crashed, Missing, Raised, TimedOut, Where
 
 PROGRAM = """

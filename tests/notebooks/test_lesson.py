@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.lesson import (
+from grader.course.lesson import (
     LessonError,
     in_language,
     join_headers,

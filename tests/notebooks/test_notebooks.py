@@ -11,8 +11,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from grader import catalog, notebooks, paths
-from grader.catalog import Stage
+from grader import paths
+from grader.course import catalog, notebooks
+from grader.course.catalog import Stage
 from grader.text import LANGUAGES
 
 STAGES = catalog.load(checks=False).stages

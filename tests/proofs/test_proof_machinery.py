@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from grader import catalog, notebooks, proofs
-from grader.proofs import Unproven
+from grader.course import catalog, notebooks
+from grader.proving import proofs
+from grader.proving.proofs import Unproven
 
 
 def check(name: str, status: str, misconception: str | None = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from grader import catalog
+from grader.course import catalog
 
 torch.set_num_threads(1)  # several test processes share the machine
 

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 import torch
 
-from grader import catalog
+from grader.course import catalog
 from grader.inputs import Secret
-from grader.live_subject import LiveSubject
+from grader.live.subject import LiveSubject
 from grader.subject import SubjectError
 from grader.vocabulary import CheckFailed, Context
 

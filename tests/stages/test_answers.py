@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import Graded, grade, solutions
 
-from grader import catalog
+from grader.course import catalog
 
 STAGES = ("s1", "s2")
 

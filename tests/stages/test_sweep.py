@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import grade, solutions
 
-from grader import catalog, paths, submission
+from grader import paths
+from grader.course import catalog
+from grader.reading import submission
 
 ANSWERS = sorted(path for path in (paths.ROOT / "tests" / "right_answers").glob("s[12]/*") if path.suffix != ".md")
 

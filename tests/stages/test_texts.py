@@ -9,8 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from grader import catalog, paths
-from grader.diagnose import Suspect
+from grader import paths
+from grader.checking.diagnose import Suspect
+from grader.course import catalog
 
 MODULES = {
     "s1": ("mistakes", "cost_mistakes"),
@@ -25,7 +26,7 @@ KEBAB = re.compile(r'"([a-z0-9_]+(?:-[a-z0-9]+)+)"')
 def modules(stage: str) -> Iterator[ModuleType]:
     folder = catalog.load().stage(stage).folder
     yield from (import_module(f"flashdojo_stages.{folder}.{name}") for name in MODULES[stage])
-    yield import_module("grader.modules")
+    yield import_module("grader.checking.modules")
 
 
 def ids(stage: str) -> set[str]:
@@ -48,7 +49,7 @@ def test_every_suspect_has_a_text(stage: str) -> None:
 
 
 def test_every_text_is_used() -> None:
-    sources = [*paths.STAGES.glob("*/*.py"), *(paths.ROOT / "grader").glob("*.py")]
+    sources = [*paths.STAGES.glob("*/*.py"), *(paths.ROOT / "grader").rglob("*.py")]
     spoken = {word for file in sources for word in KEBAB.findall(file.read_text("utf-8"))} | {"missing"}
     for stage in catalog.load().stages:
         unused = {id for id in stage.misconceptions if id not in spoken and not id.startswith("forbidden-")}

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from grader import catalog
+from grader.course import catalog
 from grader.views import content, html, terminal
 
 EVIL = "<script>alert(1)</script> & [red]not markup[/red] \"'"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.workers import Limits, Template, WorkerSubject
+from grader.wall.workers import Limits, Template, WorkerSubject
 
 Make = Callable[..., WorkerSubject]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.forkserver import environment
 from grader.paths import ROOT
 from grader.subject import Crashed, TimedOut
+from grader.wall.forkserver import environment
+from grader.wall.workers import Limits, Template, WorkerSubject
 from grader.worker import confine
-from grader.workers import Limits, Template, WorkerSubject
 
 TRY = """
 import ctypes, errno, os, signal, socket, sys

@@ -15,7 +15,7 @@ from conftest import alive, descendants, needs_proc, wait_until
 
 from grader.paths import ROOT
 from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where
-from grader.workers import Budget, Limits, Template, TemplateError, WorkerSubject
+from grader.wall.workers import Budget, Limits, Template, TemplateError, WorkerSubject
 
 QUICK = Limits(load=1.0, call=1.0)
 
@@ -395,7 +395,7 @@ def test_nothing_survives_the_judge():
     """The judge is killed in the middle of a call: template, worker and folder go too."""
     script = """
 import sys, threading
-from grader.workers import *
+from grader.wall.workers import *
 template = Template(); template.start()
 plain = WorkerSubject(template, [(None, "def f():\\n    open('file', 'w')\\n    while True: pass", "a.py")])
 banned = WorkerSubject(template, plain.cells, ("softmax",))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from grader import procfs
 from grader.subject import Crashed, Missing, Raised, TimedOut, Where
-from grader.workers import Limits
+from grader.wall import procfs
+from grader.wall.workers import Limits
 
 
 def test_cells_share_one_namespace_and_a_failing_cell_stops_nothing(program):
@@ -109,7 +109,7 @@ def test_the_course_itself_cannot_be_imported(program):
         import importlib
         def f():
             found = []
-            for name in ("kernels", "kernels.oracle", "stages", "solutions", "grader.compare", "grader.judge"):
+            for name in ("kernels", "kernels.oracle", "stages", "solutions", "grader.judging.judge", "grader.checking"):
                 try:
                     importlib.import_module(name)
                     found.append(name)

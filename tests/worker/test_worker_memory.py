@@ -6,9 +6,9 @@ import pytest
 import torch
 from conftest import needs_proc
 
-from grader import procfs
 from grader.subject import Raised
-from grader.workers import WorkerSubject
+from grader.wall import procfs
+from grader.wall.workers import WorkerSubject
 
 MB = 1 << 20
 FORMS = """

@@ -1,0 +1,1 @@
+"""The course as data: stages and exercises, lessons and solutions, and the notebooks built from them."""

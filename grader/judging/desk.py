@@ -1,0 +1,45 @@
+"""A desk at which one program after another is graded: the template is started once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import TracebackType
+from typing import Any
+
+from grader.course.catalog import Stage
+from grader.inputs import Secret
+from grader.judging.grade import require_clone, single_threaded, subjects
+from grader.judging.judge import grade_program
+from grader.reading.submission import Program
+from grader.wall.limits import Limits
+from grader.wall.workers import Template
+
+
+class Desk:
+    """``with Desk() as desk: desk.grade(program, stage)``: an element of a result document's ``submissions``."""
+
+    def __init__(self, limits: Limits | None = None):
+        require_clone()
+        self.limits, self.template = limits, Template()
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.template.close()
+
+    def grade(
+        self, program: Program, stage: Stage, *, only_public: bool = False, exercises: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        with single_threaded():
+            return grade_program(
+                program,
+                stage,
+                student="",
+                secret=Secret(),
+                subject_factory=subjects(self.template, program, limits=self.limits),
+                only_public=only_public,
+                exercises=exercises,
+            )

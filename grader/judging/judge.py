@@ -1,0 +1,267 @@
+"""Runs the checks of a stage on one program and adds up the points.
+
+The judge holds references, cases and expected values; learner code runs behind a :class:`Subject` that has none.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grader import results
+from grader.course.catalog import Exercise, Stage
+from grader.inputs import Secret
+from grader.judging import verdicts
+from grader.judging.patience import Patience
+from grader.judging.verdicts import Verdict
+from grader.reading.policy import Policy
+from grader.reading.source import Source
+from grader.reading.submission import Program, shown
+from grader.subject import Crashed, Missing, Subject, SubjectError, TimedOut
+from grader.text import Text, say
+from grader.vocabulary import Check, CheckFailed, Context
+
+BANS = frozenset({"softmax", "autograd", "numpy"})  # rules that a worker enforces by itself
+PATIENCE = 2  # checks of one exercise that may time out or crash; the rest of it is then not run
+
+log = logging.getLogger("flashdojo")
+
+SubjectFactory = Callable[[frozenset[str]], Subject]
+Progress = Callable[[Exercise, Check, dict[str, Any]], None]
+
+
+@dataclass
+class _Progressing:
+    """An exercise on its way through its checks."""
+
+    exercise: Exercise
+    checks: list[Check]
+    verdicts: dict[str, tuple[Verdict, float]] = field(default_factory=dict)  # by check, with seconds
+    interrupted: int = 0  # checks that timed out or crashed
+    broken: Text | None = None  # the grader's own mistake
+
+    def passed(self, check_id: str) -> bool:
+        return check_id in self.verdicts and self.verdicts[check_id][0].status == "passed"
+
+
+def grade_program(
+    program: Program,
+    stage: Stage,
+    *,
+    student: str,
+    secret: Secret,
+    subject_factory: SubjectFactory,
+    only_public: bool = False,
+    exercises: Collection[str] | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """One element of the result document's ``submissions``.
+
+    ``subject_factory(bans)`` makes a subject under the given bans; exercises with the same bans share one. What it
+    makes is closed here. ``exercises``: ids to grade, None for all. Nothing the program does raises.
+    """
+    start = time.perf_counter()
+    source = Source(program)
+    policy = Policy(source)
+    chosen = [exercise for exercise in stage.exercises if exercises is None or exercise.id in exercises]
+    states = [_Progressing(exercise, _selected(exercise, only_public)) for exercise in chosen]
+    patience = Patience()
+    with _subjects(subject_factory) as subject_for:
+        later = []
+        for state in states:
+            bans = BANS & frozenset(state.exercise.forbid)
+            reason = _ruled_out(state.exercise, source, policy)
+            if reason:
+                _give_all(state, reason, progress)
+                continue
+            subject = patience.around(subject_for(bans))
+            if not _advance(state, subject, source, student, secret, progress, until_interrupted=True):
+                later.append((state, subject))
+        for state, subject in later:  # whatever hangs or crashes waits until the others had their turn
+            _advance(state, subject, source, student, secret, progress, until_interrupted=False)
+    _point_to_causes(states, source)
+    broken = next((state.broken for state in states if state.broken), None)
+    return results.submission(
+        path=shown(program.path),
+        student=student,
+        stage=stage.id,
+        sha256=program.sha256,
+        status="failed" if broken else "graded",
+        message=broken,
+        repairs=program.repairs,
+        seconds=time.perf_counter() - start,
+        exercises=[_exercise_row(state) for state in states],
+    )
+
+
+def judge_exercise(
+    exercise: Exercise, subject: Subject, *, student: str = "", secret: Secret | None = None, only_public: bool = True
+) -> dict[str, Any]:
+    """The checks of one exercise on any subject, without reading source: what the notebook's ``check`` shows. The
+    grader's own mistakes are raised."""
+    state = _Progressing(exercise, _selected(exercise, only_public))
+    _advance(state, subject, None, student, secret or Secret(), None, until_interrupted=False)
+    if state.broken:
+        raise RuntimeError(state.broken.en)
+    return _exercise_row(state)
+
+
+def _selected(exercise: Exercise, only_public: bool) -> list[Check]:
+    return [check for check in exercise.checks if check.public or not only_public]
+
+
+@contextmanager
+def _subjects(factory: SubjectFactory) -> Iterator[Callable[[frozenset[str]], Subject]]:
+    made: dict[frozenset[str], Subject] = {}
+
+    def subject_for(bans: frozenset[str]) -> Subject:
+        if bans not in made:
+            made[bans] = factory(bans)
+        return made[bans]
+
+    try:
+        yield subject_for
+    finally:
+        for subject in made.values():
+            close = getattr(subject, "close", None)
+            if close:
+                close()
+
+
+def _ruled_out(exercise: Exercise, source: Source, policy: Policy) -> Verdict | None:
+    """Why the source alone decides the exercise, if it does."""
+    if not source.defines(exercise.name):
+        return _missing(exercise, source, None)
+    violations = policy.violations(exercise.name, exercise.forbid)
+    if violations:
+        first = violations[0]
+        return Verdict("failed", first.message, f"forbidden-{first.rule}", where=first.where)
+    return None
+
+
+def _missing(exercise: Exercise, source: Source, subject: Any) -> Verdict:
+    """The name is not there: because of an error in the cell that would define it, or because nobody wrote it."""
+    error = source.syntax_error_near(exercise.name)
+    if error:
+        return verdicts.not_reached(exercise.name, *error)
+    report = getattr(subject, "load_report", None)
+    for failure in getattr(report, "errors", ()):
+        if failure.where is not None and source.defined_at(exercise.name, failure.where):
+            return verdicts.not_reached(exercise.name, failure.where, f"{failure.kind}: {failure.text}")
+    return verdicts.not_defined(exercise.name, exercise)
+
+
+def _give_all(state: _Progressing, verdict: Verdict, progress: Progress | None) -> None:
+    for check in state.checks:
+        _record(state, check, verdict, 0.0, progress)
+
+
+def _advance(
+    state: _Progressing,
+    subject: Subject,
+    source: Source | None,
+    student: str,
+    secret: Secret,
+    progress: Progress | None,
+    *,
+    until_interrupted: bool,
+) -> bool:
+    """Run the checks that have not run yet; False when stopped at the first time-out or crash with checks left."""
+    selected = {check.id for check in state.checks}
+    for check in state.checks:
+        if check.id in state.verdicts:
+            continue
+        if until_interrupted and state.interrupted:
+            return False
+        start = time.perf_counter()
+        unmet = [need for need in check.needs if need in selected and not state.passed(need)]
+        if unmet:
+            causes = [need for need in unmet if state.verdicts[need][0].status != "blocked"]
+            verdict = verdicts.blocked(causes or unmet)
+        elif state.interrupted >= PATIENCE:
+            verdict = verdicts.given_up(PATIENCE)
+        else:
+            verdict = _run(check, state, Context(subject, check.id, student, secret), source)
+        _record(state, check, verdict, time.perf_counter() - start, progress)
+    return True
+
+
+def _run(check: Check, state: _Progressing, context: Context, source: Source | None) -> Verdict:
+    exercise = state.exercise
+    try:
+        check.run(context)
+    except (CheckFailed, SubjectError) as error:
+        state.interrupted += isinstance(error, TimedOut | Crashed)
+        missing = None
+        if isinstance(error, Missing) and error.name == exercise.name and source:
+            missing = _missing(exercise, source, context.subject)
+        return verdicts.of_failure(error, exercise, missing)
+    except Exception as error:
+        log.debug("check %s failed by itself", check.id, exc_info=True)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        at = f"{Path(frame.filename).name}:{frame.lineno}"
+        state.broken = say(
+            "评分程序自己出错了（{check}，{at}）：{kind}: {text}。这不是你的问题，请告诉课程作者。",
+            "the grader itself failed ({check}, {at}): {kind}: {text}. Not your mistake; please tell the authors.",
+            check=check.id,
+            at=at,
+            kind=type(error).__name__,
+            text=results.clean(error),
+        )
+        return Verdict("error", state.broken)
+    return verdicts.passed()
+
+
+def _record(state: _Progressing, check: Check, verdict: Verdict, seconds: float, progress: Progress | None) -> None:
+    state.verdicts[check.id] = verdict, seconds
+    if progress:
+        progress(state.exercise, check, _check_row(check, verdict, seconds))
+
+
+def _point_to_causes(states: list[_Progressing], source: Source) -> None:
+    """A failure whose code rests on another exercise that fails too says so: that one is to be mended first."""
+    failing = {
+        state.exercise.name: state.exercise.id
+        for state in states
+        if any(verdict.status != "passed" for verdict, _ in state.verdicts.values())
+    }
+    for state in states:
+        if state.exercise.name not in failing:
+            continue
+        used = source.uses(state.exercise.name)
+        causes = [id for name, id in failing.items() if name in used and name != state.exercise.name]
+        if not causes:
+            continue
+        ids = ", ".join(causes)
+        hint = say("它用到的 {ids} 也没通过，先改它。", "It rests on {ids}, which fails too; fix that first.", ids=ids)
+        for check_id, (verdict, seconds) in state.verdicts.items():
+            if verdict.status in ("failed", "error", "timeout") and verdict.misconception is None:
+                state.verdicts[check_id] = Verdict(**(vars(verdict) | {"message": verdict.message.plus(hint)})), seconds
+
+
+def _exercise_row(state: _Progressing) -> dict[str, Any]:
+    return results.exercise(
+        state.exercise.id, [_check_row(check, *state.verdicts[check.id]) for check in state.checks]
+    )
+
+
+def _check_row(check: Check, verdict: Verdict, seconds: float) -> dict[str, Any]:
+    return {
+        "id": check.id,
+        "concept": check.concept,
+        "visibility": "public" if check.public else "hidden",
+        "status": verdict.status,
+        "points": results.points(check.points),
+        "earned": results.points(check.points) if verdict.status == "passed" else 0.0,
+        "message": verdict.message.to_json(),
+        "misconception": verdict.misconception,
+        "evidence": results.plain(verdict.evidence),
+        "where": results.where(verdict.where),
+        "seconds": round(seconds, 4),
+    }

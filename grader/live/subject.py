@@ -1,0 +1,290 @@
+"""The learner's functions where they are: called in this very process, with copies of everything they are given."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType, TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.live.guard import Forbidden, Guard, differentiate
+from grader.subject import Crashed, Missing, Outcome, Raised, TimedOut, Trace, Where
+from grader.worker.observer import Observer
+
+_INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class LiveSubject:
+    """:class:`grader.subject.Subject` over a namespace, such as the globals of a notebook.
+
+    ``bans``: rules of the exercise that the guard enforces, at the first call of each name (watching every operator of
+    every call would double the time). ``limit``: seconds for one call (main thread only: it
+    rests on SIGALRM).
+    """
+
+    def __init__(self, namespace: dict[str, Any], bans: Iterable[str] = (), limit: float = 5.0):
+        self.namespace, self.bans, self.limit = namespace, tuple(bans), limit
+        self._objects: list[Any] = []
+        self._guarded: set[str] = set()
+
+    def call(self, name: str, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome:
+        return self._run(name, self._function(name), args, kwargs, observe, memory)
+
+    def construct(self, name: str, /, *args: Any, **kwargs: Any) -> int:
+        maker = self._lookup(name)
+        args, kwargs = _Copies().copy((args, kwargs))
+        with self._learner_code():
+            self._objects.append(maker(*args, **kwargs))
+        return len(self._objects) - 1
+
+    def state(self, handle: int) -> dict[str, Tensor]:
+        with self._learner_code():
+            state = dict(self._objects[handle].state_dict())
+        return {str(key): _plain(value) for key, value in state.items()}
+
+    def load_state(self, handle: int, state: Mapping[str, Tensor]) -> None:
+        copied = _Copies().copy(dict(state))
+        with self._learner_code():
+            self._objects[handle].load_state_dict(copied)
+
+    def forward(
+        self, handle: int, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any
+    ) -> Outcome:
+        graph = not memory  # a graph would keep every tile: memory is that of inference
+        return self._run(f"object {handle}", self._objects[handle], args, kwargs, observe, memory, graph)
+
+    def backward(
+        self,
+        name: str,
+        args: Sequence[Any],
+        grads: Sequence[Tensor | None],
+        wrt: Sequence[int],
+        *,
+        memory: bool = False,
+        observe: bool = False,
+    ) -> Outcome:
+        function = self._function(name)
+        flags: list[tuple[bool, ...]] = []
+
+        def both(*inputs: Any) -> Any:
+            leaves = tuple(inputs[i] for i in wrt)
+            for leaf in leaves:
+                leaf.requires_grad = True
+            outputs = function(*inputs)
+            tensors = list(_tensors(outputs))
+            flags.append(tuple(t.requires_grad for t in tensors))
+            pairs = [(t, g) for t, g in zip(tensors, copies.copy(tuple(grads)), strict=False) if g is not None]
+            if not all(t.requires_grad for t, _ in pairs):
+                raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+            found = differentiate(tuple(t for t, _ in pairs), tuple(g for _, g in pairs), leaves)
+            return outputs, tuple(found)
+
+        copies = _Copies()
+        outcome = self._run(f"backward of {name}", both, tuple(args), {}, observe, memory)
+        outcome.differentiable = flags[0]
+        return outcome
+
+    def _lookup(self, name: str) -> Callable[..., Any]:
+        if name not in self.namespace:
+            raise Missing(name)
+        found = self.namespace[name]
+        if not callable(found):
+            raise Missing(name, type(found).__name__)
+        return found
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        found = self._lookup(name)
+        return found.apply if isinstance(found, type) and issubclass(found, torch.autograd.Function) else found
+
+    def _run(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        observe: bool,
+        memory: bool,
+        graph: bool = True,
+    ) -> Outcome:
+        copies = _Copies()
+        own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
+        observer = Observer() if observe or memory else None
+        if observer is not None:
+            observer.ignore(copies.storages())
+        guard = Guard(self.bans) if name not in self._guarded else None
+        self._guarded.add(name)
+        with self._learner_code(observer, graph, guard):
+            start = time.perf_counter()
+            value = function(*own_args, **own_kwargs)
+            seconds = time.perf_counter() - start
+        named = [*((str(i), a) for i, a in enumerate(args)), *kwargs.items()]
+        outcome = Outcome(
+            value=_plain(value),
+            changed=tuple(label for label, original in named if copies.changed(original)),
+            differentiable=tuple(t.requires_grad for t in _tensors(value)),
+            seconds=seconds,
+        )
+        if observer is not None and observe:
+            outcome.trace = Trace(**observer.trace())
+        if observer is not None and memory:
+            outcome.peak_bytes, outcome.held_bytes = observer.peak_bytes, 0
+        return outcome
+
+    @contextlib.contextmanager
+    def _learner_code(
+        self, observer: Observer | None = None, graph: bool = True, guard: Guard | None = None
+    ) -> Iterator[None]:
+        """Silent and timed; what learner code raises comes out as a :class:`SubjectError`."""
+        silence = io.StringIO()
+        try:
+            with (
+                contextlib.redirect_stdout(silence),
+                contextlib.redirect_stderr(silence),
+                torch.random.fork_rng(devices=[]),
+                torch.set_grad_enabled(graph),
+                one_thread(),
+                _alarm(self.limit),
+                guard or contextlib.nullcontext(),
+                observer or contextlib.nullcontext(),
+            ):
+                yield
+        except _Expired as expired:
+            raise TimedOut(self.limit, self._where(expired.__traceback__)) from None
+        except Forbidden as refusal:
+            raise Raised("Forbidden", refusal.message.en, self._where(refusal.__traceback__)) from refusal
+        except (Exception, SystemExit) as error:
+            text = str(error)[:500]
+            raise Raised(type(error).__name__, text, self._where(error.__traceback__)) from None
+        if guard is not None and guard.refused is not None:  # the learner caught it
+            raise Raised("Forbidden", guard.refused.message.en, self._where(guard.refused.__traceback__))
+
+    def _where(self, traceback: TracebackType | None) -> Where | None:
+        deepest = None
+        while traceback is not None:
+            if traceback.tb_frame.f_globals is self.namespace:
+                deepest = Where(_cell(traceback.tb_frame), traceback.tb_lineno)
+            traceback = traceback.tb_next
+        return deepest
+
+
+def _cell(frame: FrameType) -> int | None:
+    """The execution count of the cell that this frame's code came from; None outside a notebook."""
+    filename = frame.f_code.co_filename
+    numbered = re.fullmatch(r"<cell (\d+)>", filename)
+    if numbered:
+        return int(numbered.group(1))
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(shell.compile, "_filename_map", {}).get(filename) if shell else None
+
+
+class _Expired(BaseException):
+    """The alarm rang. Not an Exception, so that a learner's ``except Exception`` lets it through."""
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(signum: int, frame: FrameType | None) -> None:
+        raise _Expired
+
+    before = signal.signal(signal.SIGALRM, ring)
+    rest, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if rest:
+            signal.setitimer(signal.ITIMER_REAL, max(rest - (time.monotonic() - start), 1e-3), interval)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Inputs are small: threads would wait for each other longer than they compute, most of all on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Copies:
+    """Copies of nested arguments. Strides and offsets stay, and tensors that share a storage go on sharing one."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, tuple[Any, Any]] = {}  # address of StorageImpl -> (original, its copy)
+        self._tensors: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (original, a view of the copy nobody else has)
+
+    def copy(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            self._tensors[id(value)] = (value, self._twin(value))
+            return self._twin(value).requires_grad_(value.requires_grad)
+        if isinstance(value, (tuple, list)):
+            return type(value)(self.copy(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self.copy(item) for key, item in value.items()}
+        return value
+
+    def storages(self) -> list[Any]:
+        return [copied for _, copied in self._storages.values()]
+
+    def changed(self, value: Any) -> bool:
+        """Whether the copy of a tensor somewhere in ``value`` has other bytes than the original."""
+        return any(not _same_bytes(*self._tensors[id(tensor)]) for tensor in _tensors(value))
+
+    def _twin(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._storages:
+            self._storages[storage._cdata] = (storage, storage.clone())
+        copied = self._storages[storage._cdata][1]
+        twin = torch.empty(0, dtype=tensor.dtype)
+        return twin.set_(copied, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _same_bytes(first: Tensor, second: Tensor) -> bool:
+    integer = _INTEGER_OF_SIZE.get(first.element_size())
+    if integer is None or first.dtype == torch.bool:
+        return torch.equal(first, second)
+    return torch.equal(first.detach().view(integer), second.detach().view(integer))
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+
+
+def _plain(value: Any) -> Any:
+    """The value as the wire would bring it: plain CPU tensors, numbers, strings, None and containers of them."""
+    if isinstance(value, Tensor):
+        is_plain = type(value) in (Tensor, torch.nn.Parameter)
+        if not is_plain or value.device.type != "cpu" or value.layout != torch.strided:
+            detail = f"{type(value).__name__} on {value.device.type}, {value.layout}"
+            raise Crashed("garbage", f"a plain CPU torch.Tensor is wanted, got {detail}")
+        return value.detach().clone()
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_plain, value)) if type(value) in (tuple, list) else tuple(map(_plain, value))
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise Crashed("garbage", f"tensors and numbers are wanted, got {type(value).__name__}")

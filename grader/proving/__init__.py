@@ -1,0 +1,1 @@
+"""What the repository proves about itself (``flashdojo dev check``)."""

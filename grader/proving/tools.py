@@ -1,0 +1,81 @@
+"""What the proofs are made of: samples as complete files, and claims about the answers they get."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from grader.course.catalog import Stage
+
+
+class Unproven(AssertionError):
+    """The claim does not hold; the message tells the author where and what to change."""
+
+
+def completed(file: Path, stage: Stage) -> Any:
+    """The sample as a file in which the exercises that it leaves out are solved."""
+    text = file.read_text("utf-8", "surrogateescape")
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return TemporaryFile(file.name, text)
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    names |= {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    names |= {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    return TemporaryFile(file.name, with_solutions(stage, text, names))
+
+
+def with_solutions(stage: Stage, text: str, defined: set[str]) -> str:
+    """``text`` behind the solutions of all exercises whose names it does not define."""
+    parts = [exercise.solution.read_text("utf-8") for exercise in stage.exercises if exercise.name not in defined]
+    return "\n\n".join([*parts, text])
+
+
+class TemporaryFile:
+    """``with TemporaryFile("a.py", text) as path``: a file of that name in a folder of its own."""
+
+    def __init__(self, name: str, content: str | bytes):
+        self.name = name
+        self.content = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+
+    def __enter__(self) -> Path:
+        self.folder = tempfile.TemporaryDirectory(prefix="flashdojo-proof-")
+        path = Path(self.folder.name, self.name)
+        path.write_bytes(self.content)
+        return path
+
+    def __exit__(self, *_: object) -> None:
+        self.folder.cleanup()
+
+
+def full_marks(answer: dict[str, Any], what: str) -> None:
+    for row in answer["exercises"]:
+        if any(check["status"] not in ("passed", "not_measured") for check in row["checks"]):
+            raise Unproven(f"{what}: {row['id']} gets {row['score']:g} of {row['max_score']:g}. {story(row)}")
+
+
+def earns_nothing(row: dict[str, Any], what: str) -> None:
+    if row["score"] > 0 or all(check["status"] == "passed" for check in row["checks"]):
+        raise Unproven(f"{what} ({row['score']:g}). {story(row)}")
+
+
+def story(row: dict[str, Any]) -> str:
+    lines = [
+        f"  {check['id']}: {check['status']} {check['misconception'] or ''} {check['message']['en']}"
+        for check in row["checks"]
+        if check["status"] != "blocked"
+    ]
+    return "\n" + "\n".join(lines)
