@@ -18,9 +18,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from grader import catalog, paths
-from grader.judge import judge_exercise
-from grader.live_subject import LiveSubject, one_thread
+from grader import paths
+from grader.course import catalog
+from grader.judging.judge import judge_exercise
+from grader.live.subject import LiveSubject, one_thread
 
 ROUNDS = 9
 
