@@ -134,9 +134,10 @@ class Attention:
         unit = eps(accumulate_dtype(self.q.dtype)) if self.q.dtype != torch.float64 else eps(torch.float32)
         plains = [self.plain(scaled_first=first)[1] for first in (False, True)]
         measured = max(largest((plain.double() - lse).nan_to_num(nan=0.0).abs()) for plain in plains)
-        return Expected(
-            "softmax_lse", lse, max(2 * measured, 2 * unit * (1 + self.logits) + 6 * unit * size), torch.float32
-        )
+        bound = 2 * unit * (1 + self.logits) + 6 * unit * size
+        if self.q.dtype in (torch.float16, torch.bfloat16):  # scaling q, or keeping scores, in that dtype is fair
+            bound += eps(self.q.dtype) * self.logits
+        return Expected("softmax_lse", lse, max(2 * measured, bound), torch.float32)
 
     def describe(self) -> Text:
         """B=1 N1=2 N2=2 S1=32 S2=32 D=8 ... in the words of the course."""

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-forward check=s2-forward.lse,s2-forward.half misconception=half-precision also=half-scores
+# flashdojo: exercise=s2-forward check=s2-forward.half misconception=half-scores
 """Everything stays in the input's dtype: float16 sums over many tiles lose digits."""
 import torch
 from torch import einsum
