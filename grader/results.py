@@ -18,7 +18,6 @@ from grader.text import Text
 
 SCHEMA_VERSION = 1
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
-STATUSES = ("passed", "failed", "error", "timeout", "blocked", "not_measured")
 MAX_ITEMS = 4096  # of any one list or table in the evidence
 MAX_TEXT = 500  # characters of anything learner code says
 

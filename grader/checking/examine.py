@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,14 +13,10 @@ from torch import Tensor
 from grader.checking.compare import Expected, describe, distance, evidence_of, require_like, require_tensors, right
 from grader.checking.diagnose import FAR, Observation, Suspect, Verdict, name_mistake
 from grader.subject import Raised, SubjectError
-from grader.text import Text, say
+from grader.text import say
 from grader.vocabulary import CheckFailed, Context
 
 TRIES = 20
-
-
-class Case(Protocol):
-    def describe(self) -> Text: ...
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from grader.course.lesson import (
 from grader.text import LANGUAGES, Text, say
 
 VERSION = 1  # of the metadata above
-MAX_BYTES = 100_000
+MAX_BYTES = 100_000  # of one notebook, which has to stay below
 FOLDED = "# zh: 图：选中这一格，按 Shift+Enter\n# en: a picture: select this cell and press Shift+Enter\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 

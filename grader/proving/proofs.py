@@ -26,7 +26,6 @@ from grader.text import LANGUAGES
 KINDS = ("course", "notebooks", "runs", "skeletons", "solutions", "right", "wrong", "cheats", "hostile")
 STAGE_FILES = {"stage.toml", "misconceptions.toml", "cells.py", "lesson.zh.md", "lesson.en.md"}
 LITTER = re.compile(r"(~|\.orig|\.rej|\.bak|\.swp|\.DS_Store|-checkpoint\.ipynb)$|^(Untitled|nohup)")
-MAX_NOTEBOOK = 100_000  # bytes
 
 
 @dataclass(frozen=True)
@@ -131,8 +130,8 @@ def _lean(stage: Stage, lang: str, _: Runner) -> None:
     import nbformat
 
     path = notebooks.path_of(stage, lang)
-    if path.stat().st_size >= MAX_NOTEBOOK:
-        raise Unproven(f"{path}: {path.stat().st_size} bytes; a notebook has to stay under {MAX_NOTEBOOK}")
+    if path.stat().st_size >= notebooks.MAX_BYTES:
+        raise Unproven(f"{path}: {path.stat().st_size} bytes; a notebook has to stay under {notebooks.MAX_BYTES}")
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     if any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells):

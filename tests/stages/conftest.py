@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
-import pytest
 import torch
 
 from grader.course import catalog
@@ -64,9 +62,3 @@ def grade(
                 graded.status[check.id] = "passed"
                 graded.points += check.points
     return graded
-
-
-@pytest.fixture
-def grader_of() -> Iterator[Callable[..., Graded]]:
-    yield grade
-    sys.modules.pop("submission", None)
