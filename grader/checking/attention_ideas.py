@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from grader.checking.cases import Attention
-from grader.checking.wrong_attention import Scene, consecutive, shifted, suspect
+from grader.checking.wrong_attention import Scene, shifted, suspect
 
 
 def _size(case: Attention, value: int) -> float:
@@ -62,7 +62,7 @@ def _exp(masked: Tensor) -> Tensor:
     return shifted(masked, masked.amax(-1, keepdim=True))
 
 
-def _halved(masked: Tensor, scene: Scene) -> Tensor:
+def _base_two(masked: Tensor, scene: Scene) -> Tensor:
     """2**x where e**x was meant."""
     return (masked * math.log(2)).softmax(-1)
 
@@ -82,7 +82,7 @@ SOFTMAX = [
     suspect("not-normalised", weights=lambda m, s: _exp(m), loose=4),
     suspect("not-normalised", weights=lambda m, s: m.exp(), loose=4),
     suspect("not-normalised", weights=lambda m, s: _exp(m) / m.shape[-1], loose=4),
-    suspect("exp2-base", weights=_halved),
+    suspect("exp2-base", weights=_base_two),
     suspect("softmax-twice", weights=lambda m, s: m.softmax(-1).softmax(-1)),
     suspect("softmax-log", weights=lambda m, s: m.log_softmax(-1).nan_to_num(neginf=0.0), loose=4),
 ]
@@ -215,27 +215,28 @@ def _cut(w: Tensor, scene: Scene) -> Tensor:
     return w.masked_fill(~scene.visible, 0.0)
 
 
-def _leak(out: Tensor, lse: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+def _untouched(out: Tensor, lse: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+    """Rows without a visible key keep what the other steps gave them."""
     return out, lse
 
 
 CAUSAL = [
     suspect("causal-ignored", visible=causal(lambda i, j, o, c: j >= 0)),
     suspect("causal-strict", visible=causal(lambda i, j, o, c: j < i + o)),
-    suspect("causal-strict", visible=causal(lambda i, j, o, c: j < i + o), empty=_leak),
-    suspect("causal-strict", visible=causal(lambda i, j, o, c: j < i + o), fill=_instead(-1e9), empty=_leak),
+    suspect("causal-strict", visible=causal(lambda i, j, o, c: j < i + o), empty=_untouched),
+    suspect("causal-strict", visible=causal(lambda i, j, o, c: j < i + o), fill=_instead(-1e9), empty=_untouched),
     suspect("causal-one-ahead", visible=causal(lambda i, j, o, c: j <= i + o + 1)),
     suspect("causal-top-left", visible=causal(lambda i, j, o, c: j <= i)),
     suspect("causal-inverted", visible=causal(lambda i, j, o, c: j >= i + o)),
     suspect("causal-inverted", visible=causal(lambda i, j, o, c: j > i + o)),
-    suspect("causal-inverted", visible=causal(lambda i, j, o, c: j > i + o), empty=_leak),
-    suspect("causal-inverted", visible=causal(lambda i, j, o, c: j > i + o), fill=_instead(-1e9), empty=_leak),
+    suspect("causal-inverted", visible=causal(lambda i, j, o, c: j > i + o), empty=_untouched),
+    suspect("causal-inverted", visible=causal(lambda i, j, o, c: j > i + o), fill=_instead(-1e9), empty=_untouched),
     suspect("causal-inverted", visible=causal(lambda i, j, o, c: j >= i)),
     suspect("causal-offset-sign", visible=causal(lambda i, j, o, c: j <= i - o)),
-    suspect("causal-offset-sign", visible=causal(lambda i, j, o, c: j <= i - o), empty=_leak),
-    suspect("causal-offset-sign", visible=causal(lambda i, j, o, c: j <= i - o), fill=_instead(-1e9), empty=_leak),
+    suspect("causal-offset-sign", visible=causal(lambda i, j, o, c: j <= i - o), empty=_untouched),
+    suspect("causal-offset-sign", visible=causal(lambda i, j, o, c: j <= i - o), fill=_instead(-1e9), empty=_untouched),
     suspect("causal-after-softmax", fill=_keep, reweigh=_cut),
-    suspect("causal-after-softmax", fill=_keep, reweigh=_cut, empty=_leak),
+    suspect("causal-after-softmax", fill=_keep, reweigh=_cut, empty=_untouched),
     suspect("causal-fill", fill=_instead(0.0)),
     suspect("causal-fill", fill=_instead(-1.0)),
     suspect("causal-fill", fill=_instead(1e-9)),
@@ -258,13 +259,8 @@ CAUSAL = [
 ]
 
 
-def _wrong_empty(out_value: float | None, lse_value: float | None) -> Callable[..., tuple[Tensor, Tensor]]:
-    def empty(out: Tensor, lse: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
-        hidden = ~scene.rows
-        out = out.masked_fill(hidden, 0.0 if out_value is None else out_value)
-        return out, lse.masked_fill(hidden[:, 0], math.inf if lse_value is None else lse_value)
-
-    return empty
+def _nan(out: Tensor, lse: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+    return out.masked_fill(~scene.rows, math.nan), lse.masked_fill(~scene.rows[:, 0], math.inf)
 
 
 def _average(block: bool) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -277,10 +273,10 @@ def _average(block: bool) -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 EMPTY_ROWS = [
-    suspect("empty-row-nan", empty=_wrong_empty(math.nan, None)),
+    suspect("empty-row-nan", empty=_nan),
     suspect("empty-row-average", empty=_average(block=False)),
     suspect("empty-row-average", empty=_average(block=True)),
     suspect("empty-row-sum", empty=lambda out, lse, s: (torch.where(s.rows, out, s.v.sum(2, keepdim=True)), lse)),
 ]
 
-__all__ = ["CAUSAL", "EMPTY_ROWS", "FACTORS", "HEADS", "SCALE", "SOFTMAX", "causal", "consecutive"]
+__all__ = ["CAUSAL", "EMPTY_ROWS", "FACTORS", "HEADS", "SCALE", "SOFTMAX"]
