@@ -39,12 +39,10 @@ def watch(target: Path, stage_id: str | None) -> int:
         for changes in watchfiles.watch(target.resolve().parent, recursive=False, raise_interrupt=True):
             if wanted not in {path for _, path in changes}:
                 continue
-            with contextlib.suppress(Unreadable):
-                try:
-                    _answer(target, stage_id, desk, clear=True)
-                except Unreadable as error:
-                    note(error.message)
-                    raise
+            try:
+                _answer(target, stage_id, desk, clear=True)
+            except Unreadable as error:
+                note(error.message)
     return PASSED
 
 

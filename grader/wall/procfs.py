@@ -1,4 +1,4 @@
-"""Memory and CPU time of another process, as the kernel tells it. Where there is no /proc, everything is None."""
+"""Memory and CPU time of another process, as the kernel tells it. Without /proc: memory None, CPU time 0."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ def memory(pid: int) -> Memory | None:
 
 def reset_peak(pid: int) -> bool:
     """Make the peak equal to what is resident now. False where that cannot be done."""
-    try:
-        with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
-            file.write("5")
-        return True
-    except OSError:
-        return False
+    return _clear_refs(pid, "5")
 
 
 def forget_touched(pid: int) -> bool:
     """Mark every page as not used since. False where that cannot be done."""
+    return _clear_refs(pid, "1")
+
+
+def _clear_refs(pid: int, what: str) -> bool:
     try:
         with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
-            file.write("1")
+            file.write(what)
         return True
     except OSError:
         return False
