@@ -1,6 +1,6 @@
 """What a check may do with a learner's program, wherever that program lives.
 
-Two implementations: ``grader.live.check`` (the functions in the learner's own kernel, for the instant answer) and
+Two implementations: ``grader.live.subject`` (the functions in the learner's own kernel, for the instant answer) and
 ``grader.wall.workers`` (a confined process, for everything that counts). A check does not know which one it has.
 """
 

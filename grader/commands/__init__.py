@@ -1,1 +1,1 @@
-"""The commands of ``flashdojo``, one module per kind of user. Heavy imports happen inside the commands."""
+"""The commands of ``flashdojo``, related ones in one module. Heavy imports happen inside the commands."""
