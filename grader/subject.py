@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from grader.text import Text, say
+
 if TYPE_CHECKING:  # the command line lists exercises without waiting for torch
     from torch import Tensor
 
@@ -20,6 +22,15 @@ class Where:
 
     cell: int | None
     line: int
+
+
+def position(place: Where | None) -> Text:
+    """``cell 3, line 7`` in both languages; "the code" for None."""
+    if place is None:
+        return say("代码", "the code")
+    if place.cell is None:
+        return say("第 {line} 行", "line {line}", line=place.line)
+    return say("第 {cell} 个单元第 {line} 行", "cell {cell}, line {line}", cell=place.cell, line=place.line)
 
 
 @dataclass

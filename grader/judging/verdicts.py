@@ -9,7 +9,7 @@ from typing import Any
 from grader.course.catalog import Exercise
 from grader.reading.forbidden import MESSAGES
 from grader.results import clean
-from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where
+from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where, position
 from grader.text import Text, say
 from grader.vocabulary import CheckFailed
 
@@ -168,11 +168,3 @@ def _timed_out(error: TimedOut) -> Verdict:
         seconds=error.seconds,
     )
     return Verdict("timeout", message, where=error.where)
-
-
-def position(place: Where | None) -> Text:
-    if place is None:
-        return say("代码", "the code")
-    if place.cell is None:
-        return say("第 {line} 行", "line {line}", line=place.line)
-    return say("第 {cell} 个单元第 {line} 行", "cell {cell}, line {line}", cell=place.cell, line=place.line)

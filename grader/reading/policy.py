@@ -10,11 +10,10 @@ import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from grader.judging.verdicts import position
 from grader.reading import forbidden
 from grader.reading.scopes import Scope, literal
 from grader.reading.source import Source, Statement, Unit
-from grader.subject import Where
+from grader.subject import Where, position
 from grader.text import Text
 
 Seen = list[tuple[ast.AST, Scope | None]]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.course import catalog
-from grader.judging.verdicts import position
-from grader.subject import Where
+from grader.subject import Where, position
 from grader.text import Text, say
 
 MARKS = {"passed": "✓", "failed": "✗", "error": "!", "timeout": "⧗", "blocked": "·", "not_measured": "○"}
