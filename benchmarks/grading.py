@@ -21,7 +21,8 @@ from typing import Any
 from grader import paths
 from grader.course import catalog
 from grader.judging.judge import judge_exercise
-from grader.live.subject import LiveSubject, one_thread
+from grader.live.subject import LiveSubject
+from grader.threads import one_thread
 
 ROUNDS = 9
 

@@ -21,8 +21,9 @@ def check(stage: str | None, only: str | None) -> int:
     import sys
 
     from grader.course import catalog
-    from grader.judging.grade import default_jobs, single_threaded
+    from grader.judging.grade import default_jobs
     from grader.proving import proofs
+    from grader.threads import one_thread
 
     if stage is not None:
         catalog.load(strict=False, checks=False).stage(stage)
@@ -51,7 +52,7 @@ def check(stage: str | None, only: str | None) -> int:
             bar.advance(task)
             return problem
 
-        with single_threaded(), ThreadPoolExecutor(default_jobs(len(todo))) as pool:
+        with one_thread(), ThreadPoolExecutor(default_jobs(len(todo))) as pool:
             try:
                 failures = [(proof, told) for proof, told in zip(todo, pool.map(attempt, todo)) if told is not None]
             except KeyboardInterrupt:

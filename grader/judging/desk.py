@@ -8,9 +8,10 @@ from typing import Any
 
 from grader.course.catalog import Stage
 from grader.inputs import Secret
-from grader.judging.grade import require_clone, single_threaded, subjects
+from grader.judging.grade import require_clone, subjects
 from grader.judging.judge import grade_program
 from grader.reading.submission import Program
+from grader.threads import one_thread
 from grader.wall.limits import Limits
 from grader.wall.workers import Template
 
@@ -33,7 +34,7 @@ class Desk:
     def grade(
         self, program: Program, stage: Stage, *, only_public: bool = False, exercises: Collection[str] | None = None
     ) -> dict[str, Any]:
-        with single_threaded():
+        with one_thread():
             return grade_program(
                 program,
                 stage,

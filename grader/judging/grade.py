@@ -7,14 +7,12 @@ import os
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from grader import paths, results
 from grader.course import catalog
@@ -24,6 +22,7 @@ from grader.reading import submission
 from grader.reading.submission import Program, Unreadable
 from grader.subject import Subject
 from grader.text import Text, say
+from grader.threads import one_thread
 from grader.wall.limits import Budget, Limits
 from grader.wall.workers import Template, WorkerSubject
 
@@ -78,7 +77,7 @@ def grade_paths(
     secret = secret or Secret()
     done = 0
     lock = threading.Lock()
-    with Template() if template is None else nullcontext(template) as template, single_threaded():
+    with Template() if template is None else nullcontext(template) as template, one_thread():
         grading = _Grading(course, wanted, secret, template, only_public, chosen, limits)
 
         def grade(entry: Entry) -> dict[str, Any]:
@@ -267,14 +266,3 @@ def _other_stage(program: Program, graded_as: catalog.Stage) -> Text:
         own=results.clean(program.stage),
         stage=graded_as.id,
     )
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """The judge's own computations on one thread: the same sums in the same order for any number of jobs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -16,10 +16,11 @@ from grader.course import catalog
 from grader.course.catalog import Exercise, Stage, UnknownName
 from grader.inputs import Secret
 from grader.judging.judge import grade_program, judge_exercise
-from grader.live.subject import LiveSubject, one_thread
+from grader.live.subject import LiveSubject
 from grader.progress import FOLDER, Progress
 from grader.reading.submission import Cell, Program
 from grader.text import Text
+from grader.threads import one_thread
 
 __all__ = ["CheckView", "LiveSubject", "check"]
 

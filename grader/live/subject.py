@@ -18,6 +18,7 @@ from torch import Tensor
 
 from grader.live.guard import Forbidden, Guard, differentiate
 from grader.subject import Crashed, Missing, Outcome, Raised, TimedOut, Trace, Where
+from grader.threads import one_thread
 from grader.worker.observer import Observer
 
 _INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -209,17 +210,6 @@ def _alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
         if rest:
             signal.setitimer(signal.ITIMER_REAL, max(rest - (time.monotonic() - start), 1e-3), interval)
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Inputs are small: threads would wait for each other longer than they compute, most of all on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Copies:
