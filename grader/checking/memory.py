@@ -6,18 +6,17 @@ from grader.subject import Outcome, Trace
 from grader.text import say
 from grader.vocabulary import Context
 
-LIMIT = 14_000_000  # bytes a call may add: a dozen tiles of 512 x 512, less than one 2304 x 2304 matrix
-HELD = 6_000_000  # bytes of what a program held before that it may use in the call before they count as well
+LENGTH, BLOCK = 2304, 256  # the length at which memory is measured, in tiles of 0.26 MB
+LIMIT = 17_500_000  # bytes a call may add: 16 tiles of 512 x 512, less than one LENGTH x LENGTH matrix (21.2 MB)
+HELD = 3_000_000  # bytes of what a program held before that it may use in the call before they count as well
 
 
-def require_pieces(ctx: Context, outcome: Outcome, length: int) -> None:
+def _require_pieces(ctx: Context, trace: Trace, length: int) -> None:
     """Fails when scores span a whole sequence, a few rows or columns at a time: O(N) memory without tiles.
 
     Exponentials tell it. Those of tiles are no longer than a block; those of statistics are few.
     """
-    if outcome.trace is None:
-        return
-    whole = sum(elements for longest, elements in outcome.trace.exponentials.items() if 2 * longest >= length)
+    whole = sum(elements for longest, elements in trace.exponentials.items() if 2 * longest >= length)
     if 4 * whole < length * length:
         return
     ctx.fail(
@@ -50,29 +49,28 @@ def require_no_matrix(ctx: Context, trace: Trace, rows: int, columns: int) -> No
     )
 
 
-def require_linear(ctx: Context, outcome: Outcome, length: int) -> None:
-    """Fails when the call grew memory by more than ``LIMIT``. Memory grabbed before the call counts beyond ``HELD``."""
+def require_linear(ctx: Context, outcome: Outcome) -> None:
+    """Fails when a call at ``LENGTH`` was seen to meet whole rows or to make an N x N tensor, or grew memory by more
+    than ``LIMIT``. Memory grabbed before the call counts beyond ``HELD``."""
     if outcome.trace is not None:
-        require_no_matrix(ctx, outcome.trace, length, length)
+        require_no_matrix(ctx, outcome.trace, LENGTH, LENGTH)
+        _require_pieces(ctx, outcome.trace, LENGTH)
     if outcome.peak_bytes is None:
         return  # this machine cannot measure it; the observer's checks still look at sizes
     used = outcome.peak_bytes + max(0, (outcome.held_bytes or 0) - HELD)
     if used <= LIMIT:
         return
-    quadratic = used >= 4 * length * length
-    if not quadratic:
-        require_pieces(ctx, outcome, length)  # strips as long as the sequence take much memory too
     ctx.fail(
         say(
             "长度 {n} 时这次调用多用了 {mb:.0f} MB 内存（上限 {limit:.0f} MB）。"
             "一个 {n}×{n} 的 float32 矩阵是 {square:.0f} MB。",
             "At length {n} the call took {mb:.0f} MB more memory (limit {limit:.0f} MB). "
             "One {n} x {n} float32 matrix is {square:.0f} MB.",
-            n=length,
+            n=LENGTH,
             mb=used / 1e6,
             limit=LIMIT / 1e6,
-            square=4 * length * length / 1e6,
+            square=4 * LENGTH**2 / 1e6,
         ),
-        misconception="quadratic-memory" if quadratic else "too-much-memory",
-        evidence={"max_error": used, "tolerance": LIMIT, "case": f"N={length}"},
+        misconception="quadratic-memory" if used >= 4 * LENGTH**2 else "too-much-memory",
+        evidence={"max_error": used, "tolerance": LIMIT, "case": f"N={LENGTH}"},
     )
