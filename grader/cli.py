@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     from grader.commands.app import app
 
-    result = app(args=arguments or ["--help"], prog_name="flashdojo", standalone_mode=False)
+    result = app(args=arguments or ["--help"], prog_name="./dojo", standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 
@@ -85,8 +85,8 @@ def explain(error: Exception) -> tuple[Text, int]:
         return _system(error)
     if isinstance(error, CatalogError):
         return say(
-            "课程文件有 {n} 处错误，例如：{first}。课程作者可运行 flashdojo dev check。",
-            "the course has {n} mistakes, such as: {first}. Its author finds them with flashdojo dev check.",
+            "课程文件有 {n} 处错误，例如：{first}。课程作者可运行 ./dojo dev check。",
+            "the course has {n} mistakes, such as: {first}. Its author finds them with ./dojo dev check.",
             n=len(error.problems),
             first=error.problems[0],
         ), BROKEN
@@ -128,18 +128,21 @@ def _usage(error: Any) -> Text:
     elif kind == "NoSuchOption":
         chinese = f"没有选项 {error.option_name}"
     elif english.startswith("No such command"):
-        chinese = english.replace("No such command", "没有这个命令：").replace("Did you mean", "是不是")
+        chinese = english.replace("No such command ", "没有这个命令：").replace(". Did you mean ", "；你要的是不是 ")
+        chinese += "？" if "是不是" in chinese else ""
     elif hint:
         chinese = f"{hint} 的值不对"
     else:
         chinese = f"用法不对：{english}"
     context = getattr(error, "ctx", None)
-    command = getattr(context, "command_path", "flashdojo")
+    command = getattr(context, "command_path", "./dojo")
     return say(
-        "{what}。用法：{command} --help",
-        "{what_en}. See {command} --help",
+        "{what}{stop_zh}用法：{command} --help",
+        "{what_en}{stop_en} See {command} --help",
         what=chinese,
         what_en=english,
+        stop_zh="" if chinese.endswith("？") else "。",
+        stop_en="?" if "Did you mean" in english else ".",
         command=command,
     )
 

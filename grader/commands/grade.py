@@ -27,8 +27,15 @@ def grade(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    from grader.judging.grade import grade_paths
+    from grader.judging.grade import collect, grade_paths
 
+    if student is not None and len(collect(targets, student)) > 1:
+        stop(
+            say(
+                "--student 只用于一份提交；多份提交的学号取自文件名或 submitted/<学号>/。",
+                "--student is for one submission; several are named by their files or by submitted/<student>/.",
+            )
+        )
     secret = _secret(secret_file)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -51,6 +58,8 @@ def show(document: dict[str, Any]) -> None:
     submissions = document["submissions"]
     if len(submissions) == 1:
         show_submission(screen, submissions[0])
+        if not submissions[0]["exercises"]:
+            return
     show_batch(screen, submissions)
 
 

@@ -35,7 +35,7 @@ def list_exercises(folder: Path | None, as_json: bool) -> int:
     for stage in stages:
         mine = progress[stage.id]
         done = sum(mine.best(exercise.id) for exercise in stage.exercises)
-        weeks = say("第 {n} 周", "week {n}", n=stage.weeks)
+        weeks = say("{n} 周", "{n} weeks", n=stage.weeks)
         heading = f"{stage.title}  ({weeks})  {number(done)}/{number(stage.points)}"
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left", title=heading)
         table.add_column("")

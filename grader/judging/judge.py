@@ -241,7 +241,7 @@ def _point_to_causes(states: list[_Progressing], source: Source) -> None:
         ids = ", ".join(causes)
         hint = say("它用到的 {ids} 也没通过，先改它。", "It rests on {ids}, which fails too; fix that first.", ids=ids)
         for check_id, (verdict, seconds) in state.verdicts.items():
-            if verdict.status in ("failed", "error", "timeout") and verdict.misconception is None:
+            if verdict.status in ("failed", "error", "timeout"):
                 state.verdicts[check_id] = Verdict(**(vars(verdict) | {"message": verdict.message.plus(hint)})), seconds
 
 

@@ -104,8 +104,8 @@ def _missing(error: Missing, exercise: Exercise) -> Verdict:
 
 def not_defined(name: str, exercise: Exercise) -> Verdict:
     message = say(
-        "没有定义 {name}。用 flashdojo reset 文件 {id} 可以取回这道题的骨架。",
-        "{name} is not defined; flashdojo reset TARGET {id} brings back the exercise's skeleton.",
+        "没有定义 {name}。用 ./dojo reset 文件 {id} 可以取回这道题的骨架。",
+        "{name} is not defined; ./dojo reset TARGET {id} brings back the exercise's skeleton.",
         name=name,
         id=exercise.id,
     )

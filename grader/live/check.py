@@ -1,6 +1,7 @@
 """The instant answer: ``check("s2-forward")`` in a notebook, on the functions as they are in its kernel.
 
-Same checks and same engine as the official grading, without the wall and without the hidden checks; never a grade.
+Same checks and same engine as the official grading, without the wall and on inputs that everybody can know; never a
+grade.
 """
 
 from __future__ import annotations

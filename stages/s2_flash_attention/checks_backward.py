@@ -96,7 +96,7 @@ def backward_values(ctx: Context) -> None:
     backward(cases.even, catch=catch, known=()).run(ctx)
 
 
-@check(MEMORY, points=4.5, concept="linear-memory", needs=(VALUES,))
+@check(MEMORY, points=3.5, concept="linear-memory", needs=(VALUES,))
 def backward_memory(ctx: Context) -> None:
     """As in s2-forward; P and dP take 21 MB each. The right values too, so that what ran is what was measured."""
     case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), LENGTH, BLOCK, dim=8))
@@ -239,7 +239,7 @@ def backward_inputs(ctx: Context) -> None:
     backward(cases.strided, "assumes-contiguous", right_after(cases.contiguous)).run(ctx)
 
 
-@check("s2-backward.tile-size", points=0.5, concept="tile-size", needs=needs())
+@check("s2-backward.tile-size", points=1, concept="tile-size", needs=needs())
 def backward_tile_size(ctx: Context) -> None:
     """6 x 6 tiles, observed, as in s2-forward: five products per tile (seven when dq has a pass of its own)."""
     case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4))
@@ -248,7 +248,7 @@ def backward_tile_size(ctx: Context) -> None:
     require_small(ctx, case, trace)
 
 
-@check("s2-backward.hidden-tiles", points=0.5, concept="hidden-tiles", needs=needs("tile-size", "causal"))
+@check("s2-backward.hidden-tiles", points=1, concept="hidden-tiles", needs=needs("tile-size", "causal"))
 def backward_hidden_tiles(ctx: Context) -> None:
     """No products for tiles that the mask hides."""
     case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4, mask_mode=3))

@@ -32,7 +32,7 @@ def forward_values(ctx: Context) -> None:
     forward(cases.unequal, "blocks-assumed-equal", equal_blocks).run(ctx)
 
 
-@check(MEMORY, points=7, concept="linear-memory", needs=(VALUES,))
+@check(MEMORY, points=5, concept="linear-memory", needs=(VALUES,))
 def forward_memory(ctx: Context) -> None:
     """Memory seen from outside at a length where all scores take 21 MB, and some rows, so that it is this that ran."""
     case = cases.one_head(ctx.rng(), LENGTH, BLOCK, dim=16)
@@ -130,7 +130,7 @@ def forward_negative_logits(ctx: Context) -> None:
         forward(make, "unstable-softmax", right_after(moderate), known=known).run(ctx)
 
 
-@check("s2-forward.tile-size", points=0.5, concept="tile-size", needs=needs())
+@check("s2-forward.tile-size", points=1.5, concept="tile-size", needs=needs())
 def forward_tile_size(ctx: Context) -> None:
     """6 x 6 tiles, observed: no product and no intermediate larger than a tile, every tile multiplied once."""
     case = cases.one_head(ctx.rng(), 192, 32, dim=4)

@@ -127,7 +127,7 @@ def forward_window(ctx: Context) -> None:
 
 @check(
     "s2-forward.hidden-tiles",
-    points=0.5,
+    points=1.5,
     concept="hidden-tiles",
     needs=needs("tile-size", "causal", "window"),
 )

@@ -84,6 +84,14 @@ def test_wrong_paths_and_names(refuses, arguments: list[str], says: str) -> None
     assert says in refuses(*arguments)
 
 
+def test_one_name_for_several_submissions(refuses) -> None:
+    for name in ("a.py", "b.py"):
+        Path(name).write_text("x = 1\n")
+    said = refuses("grade", "a.py", "b.py", "--stage", "s1", "--student", "zoe")
+    assert "--student" in said
+    assert "submitted/<student>/" in said
+
+
 def test_an_unknown_language_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--lang", "fr"]) == 2
     assert "zh or en" in capsys.readouterr().err
