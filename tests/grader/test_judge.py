@@ -187,7 +187,7 @@ def test_a_missing_name_is_told_without_asking_the_worker() -> None:
     row = grade(two_exercises(), subject, "def two(x): return x")
     assert verdicts(row)["s9-one.a"] == "failed"
     assert first(row)["misconception"] == "missing"
-    assert "flashdojo reset TARGET s9-one" in first(row)["message"]["en"]
+    assert "./dojo reset TARGET s9-one" in first(row)["message"]["en"]
     assert "one" not in subject.calls
 
 
