@@ -110,7 +110,7 @@ def reset(target: TargetArgument, exercise: ExerciseArgument) -> int:
     return reset(target, exercise)
 
 
-@app.command(help=_help("正式评分：检查相同，输入没人见过", "official grading: the same checks on inputs nobody has seen"))
+@app.command(help=_help("正式评分：检查相同，输入没人见过", "official grading, on inputs nobody has seen"))
 def grade(
     targets: Annotated[list[Path], typer.Argument(metavar="PATH...", help=_help("文件或文件夹", "files or folders"))],
     stage: StageOption = None,
