@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from grader.commands.base import BROKEN, USAGE, Stop, note
+from grader.commands.base import Stop, note
+from grader.exit_codes import BROKEN, USAGE
 from grader.text import LANGUAGES, Text, say
 
 

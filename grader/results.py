@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from grader.exit_codes import BROKEN, FAILED, PASSED, USAGE
 from grader.inputs import Secret
 from grader.subject import Where
 from grader.text import Text
@@ -21,7 +22,6 @@ SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 MAX_ITEMS = 4096  # of any one list or table in the evidence
 MAX_TEXT = 500  # characters of anything learner code says
 
-ALL_PASSED, SOME_FAILED, UNREADABLE, GRADER_FAILED = 0, 1, 2, 3  # exit codes
 
 
 def document(
@@ -117,16 +117,16 @@ def plain(value: Any) -> Any:
 
 def exit_code(result: Mapping[str, Any]) -> int:
     """0 every check passed, 1 some did not, 2 a submission was unreadable, 3 the grader failed: the largest."""
-    return max((_exit_code(entry) for entry in result["submissions"]), default=ALL_PASSED)
+    return max((_exit_code(entry) for entry in result["submissions"]), default=PASSED)
 
 
 def _exit_code(entry: Mapping[str, Any]) -> int:
     if entry["status"] == "failed":
-        return GRADER_FAILED
+        return BROKEN
     if entry["status"] == "unreadable":
-        return UNREADABLE
+        return USAGE
     statuses = {check["status"] for row in entry["exercises"] for check in row["checks"]}
-    return ALL_PASSED if statuses <= {"passed", "not_measured"} else SOME_FAILED
+    return PASSED if statuses <= {"passed", "not_measured"} else FAILED
 
 
 @functools.cache

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from grader.exit_codes import USAGE
 from grader.text import Text
-
-PASSED, FAILED, USAGE, BROKEN = 0, 1, 2, 3  # exit codes of the contract
 
 
 class Stop(Exception):

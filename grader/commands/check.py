@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from grader import results
-from grader.commands.base import PASSED, note, short, stop
+from grader.commands.base import note, short, stop
 from grader.course import catalog
 from grader.course.catalog import Stage
+from grader.exit_codes import PASSED
 from grader.progress import Progress, keeps_progress
 from grader.reading import submission
 from grader.reading.submission import Program, Unreadable

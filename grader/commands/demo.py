@@ -7,7 +7,8 @@ import time
 from rich.text import Text as Styled
 
 from grader import paths
-from grader.commands.base import BROKEN, PASSED, tell
+from grader.commands.base import tell
+from grader.exit_codes import BROKEN, PASSED
 from grader.text import say
 from grader.views.progress import progress_bar
 from grader.views.terminal import console, show_batch

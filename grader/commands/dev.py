@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text as Styled
 
-from grader.commands.base import FAILED, PASSED, short, stop, tell
+from grader.commands.base import short, stop, tell
+from grader.exit_codes import FAILED, PASSED
 from grader.text import say
 from grader.views.terminal import console
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text as Styled
 
-from grader.commands.base import BROKEN, PASSED, tell
+from grader.commands.base import tell
 from grader.doctor import examine
+from grader.exit_codes import BROKEN, PASSED
 from grader.text import say
 from grader.views.terminal import console
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from grader import paths
-from grader.commands.base import FAILED, PASSED, note, print_json, short, stop, tell
+from grader.commands.base import note, print_json, short, stop, tell
 from grader.course import catalog
 from grader.course.catalog import Exercise, Stage
+from grader.exit_codes import FAILED, PASSED
 from grader.progress import Progress, work_folder
 from grader.text import language, say
 

@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from grader.commands.base import PASSED, short, stop, tell
+from grader.commands.base import short, stop, tell
 from grader.course import catalog, notebooks
 from grader.course.catalog import Exercise
+from grader.exit_codes import PASSED
 from grader.progress import FOLDER
 from grader.reading import submission
 from grader.text import LANGUAGES, language, say

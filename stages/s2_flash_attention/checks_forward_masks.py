@@ -137,7 +137,7 @@ def forward_hidden_tiles(ctx: Context) -> None:
         case = cases.one_head(ctx.rng(str(fields["mask_mode"])), 192, 32, dim=4, **fields)
         trace = trace_of(observed(ctx, case))
         require_tiles(ctx, case, trace.flops, 1.3, "hidden-tiles-computed")
-        require_no_matrix(ctx, trace, 192, 192)  # a mask as large as all scores shows here only
+        require_no_matrix(ctx, trace, case.q.shape[2], case.k.shape[2])  # a mask as large as all scores shows here only
 
 
 @check("s2-forward.half", points=1, concept="half-precision", needs=needs("scale"))
