@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from grader.course import catalog
 from grader.subject import Where, position
 from grader.text import Text, say
+from grader.views.facts import as_number, facts
 
 MARKS = {"passed": "✓", "failed": "✗", "error": "!", "timeout": "⧗", "blocked": "·", "not_measured": "○"}
 
@@ -21,7 +23,7 @@ STATUS = {
     "not_measured": say("本机未测", "not measured here"),
 }
 
-
+COLON = say("：", ": ")
 ABSENT = ("missing", "not-implemented")
 
 
@@ -42,6 +44,11 @@ class Line:
     tiles: Mapping[str, Any] | None = None
     tolerance: float | None = None
     repeats: bool = False  # an earlier check of the exercise says the very same
+    shares_title: bool = False  # another check of the exercise is about the same idea
+
+    @property
+    def name(self) -> str:
+        return self.id.split(".", 1)[-1]
 
     @property
     def mark(self) -> str:
@@ -75,6 +82,21 @@ class Block:
         """What to look at, the cause before what follows from it."""
         order = {"failed": 0, "error": 0, "timeout": 0, "blocked": 1}
         return sorted((line for line in self.lines if line.status in order), key=lambda line: order[line.status])
+
+    @property
+    def waiting(self) -> Text | None:
+        """The checks that wait, in one line, with what they wait for."""
+        lines = [line for line in self.lines if line.status == "blocked"]
+        if not lines:
+            return None
+        said = " ".join(line.message.en for line in lines)
+        causes = [line.name for line in self.lines if re.search(rf"{re.escape(line.id)}(?![\w-])", said)]
+        n, points = len(lines), number(sum(line.points for line in lines))
+        verb = "waits" if n == 1 else "wait"
+        return Text(
+            f"另有 {n} 项检查等待 {'、'.join(causes)} 通过（0/{points} 分）",
+            f"{n} more {verb} for {', '.join(causes)} (0/{points} points)",
+        )
 
 
 def number(value: float) -> str:
@@ -115,8 +137,10 @@ def ideas(submission: Mapping[str, Any]) -> list[Text]:
             else:
                 title = stage.misconceptions[idea].title
                 found.setdefault(idea, Text(f"{name}：{title.zh}", f"{name}: {title.en}"))
-    listed = ", ".join(dict.fromkeys(absent))
-    return [*found.values(), *([say("没有写：{names}", "not written: {names}", names=listed)] if absent else [])]
+    if absent:
+        names = dict.fromkeys(absent)
+        found[""] = Text("没有写：" + "、".join(names), "not written: " + ", ".join(names))
+    return list(found.values())
 
 
 def _course() -> catalog.Catalog:
@@ -127,11 +151,15 @@ def _block(exercise: Mapping[str, Any], live: bool) -> Block:
     known = _course().exercise(exercise["id"])
     stage = _course().stage(known.stage_id)
     lines: list[Line] = []
+    titles = {
+        check["id"]: stage.concepts.get(check["concept"], Text(*[check["concept"]] * 2)) for check in exercise["checks"]
+    }
     seen: set[tuple[str, str | None]] = set()
     for check in exercise["checks"]:
         misconception = stage.misconceptions.get(check.get("misconception") or "")
         evidence = check.get("evidence") or {}
-        said = (check["status"], (check.get("message") or {}).get("en"))
+        message = Text(**check["message"]) if check.get("message") else Text("", "")
+        said = (check["status"], message.en)
         repeats = said in seen
         seen.add(said)
         shown = check["status"] in ("failed", "error", "timeout")
@@ -139,42 +167,23 @@ def _block(exercise: Mapping[str, Any], live: bool) -> Block:
             Line(
                 id=check["id"],
                 status=check["status"],
-                title=stage.concepts.get(check["concept"], Text(check["concept"], check["concept"])),
+                title=titles[check["id"]],
+                shares_title=list(titles.values()).count(titles[check["id"]]) > 1,
                 earned=check["earned"],
                 points=check["points"],
-                message=Text(**check["message"]) if check.get("message") else Text("", ""),
+                message=message,
                 misconception=check.get("misconception"),
                 idea=(misconception.title, misconception.explain) if misconception and shown else None,
-                facts=_facts(evidence) if shown else [],
+                facts=facts(evidence, message, check.get("misconception")) if shown else [],
                 where=_where(check, live) if shown else None,
                 tiles=evidence.get("tile_errors") if shown else None,
-                tolerance=_float(evidence.get("tolerance")),
+                tolerance=as_number(evidence.get("tolerance")),
                 repeats=repeats and shown,
             )
         )
     return Block(
         known.id, known.title, known.name, exercise["score"], exercise["max_score"], lines, known.hints, known.points
     )
-
-
-def _facts(evidence: Mapping[str, Any]) -> list[tuple[Text, str]]:
-    facts: list[tuple[Text, str]] = []
-    if evidence.get("case"):
-        facts.append((say("输入", "inputs"), evidence["case"]))
-    if evidence.get("max_error") is not None:
-        value = _short(evidence["max_error"])
-        if evidence.get("tolerance") is not None:
-            value += f"  (≤ {_short(evidence['tolerance'])})"
-        facts.append((say("最大误差", "largest error"), value))
-    if evidence.get("index") is not None:
-        facts.append((say("位置", "at"), str(list(evidence["index"]))))
-    if evidence.get("expected") is not None:
-        facts.append((say("应为", "expected"), _short(evidence["expected"])))
-    if evidence.get("got") is not None:
-        facts.append((say("得到", "got"), _short(evidence["got"])))
-    if evidence.get("shape") is not None:
-        facts.append((say("形状", "shape"), _short(evidence["shape"])))
-    return facts
 
 
 def _where(check: Mapping[str, Any], live: bool) -> Text | None:
@@ -186,17 +195,3 @@ def _where(check: Mapping[str, Any], live: bool) -> Text | None:
         return say("In [{cell}] 第 {line} 行", "In [{cell}], line {line}", **where)
     place = position(Where(**where))
     return None if place.en in check["message"]["en"] else place
-
-
-def _float(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    text = str(value)
-    return text if len(text) <= 120 else text[:117] + "..."

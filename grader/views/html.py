@@ -63,6 +63,7 @@ def _body(submission: Mapping[str, Any], shown: Sequence[Block], lang: str, live
     parts = []
     if submission.get("message"):
         parts.append(f"<p>{_t(Text(**submission['message']), lang)}</p>")
+    parts += [f'<p class="dim">{_t(Text(**repair), lang)}</p>' for repair in submission.get("repairs") or ()]
     parts += [_exercise(block, lang) for block in shown]
     if live and shown:
         parts.append(f'<p class="dim">{_t(not_a_grade(shown), lang)}</p>')
@@ -79,12 +80,9 @@ def _exercise(block: Block, lang: str) -> str:
         f'<div class="bar"><i style="width:{share:.1f}%"></i></div>',
         '<div class="chips">' + " ".join(_chip(line, lang) for line in block.lines) + "</div>",
     ]
-    waiting = [line for line in block.problems if line.status == "blocked"]
     parts += [_card(line, lang) for line in block.problems if line.status != "blocked" and not line.repeats]
-    if waiting:
-        n = len(waiting)
-        text = say(f"另有 {n} 项检查要等上面的问题解决后才运行。", f"{n} more will run once what is above is right.")
-        parts.append(f'<p class="dim">{_t(text, lang)}</p>')
+    if block.waiting:
+        parts.append(f'<p class="dim">{_t(block.waiting, lang)}</p>')
     if block.passed:
         parts.append(f'<p class="all">✓ {_t(say("全部通过", "All checks passed"), lang)}</p>')
     else:
@@ -94,14 +92,15 @@ def _exercise(block: Block, lang: str) -> str:
 
 def _chip(line: Line, lang: str) -> str:
     state = f"{STATUS[line.status].pick(lang)} · {number(line.earned)}/{number(line.points)}"
+    name = f" <code>{escape(line.name)}</code>" if line.shares_title else ""
     return (
         f'<span class="chip {line.status}" title="{escape(line.id)}: {escape(state)}">'
-        f"<b>{MARKS[line.status]}</b> {_t(line.title, lang)}</span>"
+        f"<b>{MARKS[line.status]}</b> {_t(line.title, lang)}{name}</span>"
     )
 
 
 def _card(line: Line, lang: str) -> str:
-    where = f' <span class="dim">({_t(line.where, lang)})</span>' if line.where else ""
+    where = f'<span class="dim">{_t(_bracketed(line.where), lang)}</span>' if line.where else ""
     parts = [
         f'<p class="{line.status}"><b>{line.mark} {_t(line.title, lang)}</b> <code>{escape(line.id)}</code>{where}</p>',
         f"<p>{_t(line.message, lang)}</p>",
@@ -145,10 +144,10 @@ def tile_picture(tiles: Mapping[str, Any], tolerance: float | None, lang: str) -
             )
     heading = say("每块的误差", "error by tile")
     across, down = say("批次与头", "batch and head"), say("行块", "tile of rows")
-    sizes = str(say("每块 {n} 行", "{n} rows each", n=tiles.get("block_q", "?")).pick(lang))
+    sizes = _bracketed(say("每块 {n} 行", "{n} rows each", n=tiles.get("block_q", "?")))
     return (
         f'<svg role="img" width="{max(width + 22, 190)}" height="{height + 34}" '
-        f'aria-label="{_t(heading, lang)}"><text x="18" y="11">{_t(heading, lang)} ({escape(sizes)})</text>'
+        f'aria-label="{_t(heading, lang)}"><text x="18" y="11">{_t(heading, lang)}{_t(sizes, lang)}</text>'
         f'{"".join(squares)}<text x="18" y="{height + 29}">→ {_t(across, lang)}</text>'
         f'<text x="11" y="16" transform="rotate(90 8 16)">→ {_t(down, lang)}</text></svg>'
     )
@@ -168,6 +167,10 @@ def _colour(error: Any, tolerance: float | None) -> str:
         return "rgba(31,157,97,.40)"
     reach = min(1.0, math.log10(value / limit) / 5)
     return f"hsl({45 - 45 * reach:.0f} 85% {58 - 10 * reach:.0f}%)"
+
+
+def _bracketed(text: Text) -> Text:
+    return Text(f"（{text.zh}）", f" ({text.en})")
 
 
 def _t(text: Text, lang: str) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text as Styled
 
 from grader.text import Text, language, say
-from grader.views.content import STATUS, Block, Line, blocks, ideas, number
+from grader.views.content import COLON, MARKS, STATUS, Block, Line, blocks, ideas, number
 
 COLOURS = {
     "passed": "green",
@@ -85,14 +85,14 @@ def _remark(submission: Mapping[str, Any], lang: str) -> Styled:
     if submission["status"] != "graded":
         verdict = VERDICTS[submission["status"]].pick(lang)
         message = Text(**submission["message"]).pick(lang) if submission.get("message") else ""
-        return Styled(f"{verdict}: {message}" if message else verdict, style="red")
+        return Styled(verdict + COLON.pick(lang) + message if message else verdict, style="red")
     named = ideas(submission)
     if named:
         return Styled("\n".join(idea.pick(lang) for idea in named[:3]) + ("\n…" if len(named) > 3 else ""))
     worst = [line for block in blocks(submission) for line in block.problems]
     if not worst:
         return Styled(say("全部正确", "all correct").pick(lang), style="green")
-    return Styled(f"{worst[0].id}: {worst[0].message.pick(lang)}")
+    return Styled(worst[0].id + COLON.pick(lang) + worst[0].message.pick(lang))
 
 
 def _exercise(block: Block, lang: str) -> RenderableType:
@@ -105,7 +105,12 @@ def _exercise(block: Block, lang: str) -> RenderableType:
     if block.untouched:
         first = block.problems[0].message.pick(lang)
         return Group(head, Padding(Styled(first, style="bright_black"), (0, 0, 0, 2), expand=False), "")
-    parts += [Padding(_line(line, lang), (0, 0, 0, 2), expand=False) for line in block.lines]
+    parts += [
+        Padding(_line(line, lang), (0, 0, 0, 2), expand=False) for line in block.lines if line.status != "blocked"
+    ]
+    if block.waiting:
+        line = Styled(f"{MARKS['blocked']} {block.waiting.pick(lang)}", style=COLOURS["blocked"])
+        parts.append(Padding(line, (0, 0, 0, 2), expand=False))
     return Group(*parts, "")
 
 
@@ -113,10 +118,10 @@ def _line(line: Line, lang: str) -> RenderableType:
     head = Styled()
     head.append(f"{line.mark} ", style=COLOURS[line.status])
     head.append(line.title.pick(lang))
-    head.append(f"  {line.id.split('.', 1)[-1]}  {number(line.earned)}/{number(line.points)}", style="bright_black")
-    if line.status in ("blocked", "not_measured"):
+    head.append(f"  {line.name}  {number(line.earned)}/{number(line.points)}", style="bright_black")
+    if line.status == "not_measured":
         head.append(f"  {STATUS[line.status].pick(lang)}", style="bright_black")
-    if line.repeats or line.status in ("passed", "blocked", "not_measured"):
+    if line.repeats or line.status in ("passed", "not_measured"):
         return head
     details: list[RenderableType] = []
     if line.idea:
@@ -125,9 +130,11 @@ def _line(line: Line, lang: str) -> RenderableType:
         details.append(Styled(explain.pick(lang)))
     message = line.message.pick(lang)
     if line.where:
-        message += f"  ({line.where.pick(lang)})"
+        message += say("（{it}）", "  ({it})", it=line.where.pick(lang)).pick(lang)
     details.append(Styled(message))
-    details += [Styled(f"{label.pick(lang)}: {value}", style="bright_black") for label, value in line.facts]
+    details += [
+        Styled(label.pick(lang) + COLON.pick(lang) + value, style="bright_black") for label, value in line.facts
+    ]
     if line.tiles:
         details.append(_tiles(line, lang))
     return Group(head, *(Padding(detail, (0, 0, 0, 4), expand=False) for detail in details))

@@ -51,7 +51,7 @@ def submission() -> dict[str, Any]:
         check("values", "passed", 6),
         check("tails", "failed", 4.5, evidence=evidence, misconception="not-implemented"),
         check("gqa", "error", 4, message={"zh": EVIL, "en": EVIL}, where={"cell": 12, "line": 7}),
-        check("half", "blocked", 4),
+        check("half", "blocked", 4, message={"zh": "要先通过 s2-forward.tails。", "en": "waits for s2-forward.tails."}),
     ]
     exercise = {"id": "s2-forward", "score": 6.0, "max_score": 18.5, "checks": checks}
     return {
@@ -211,6 +211,98 @@ def test_what_is_said_of_every_check_is_shown_once(submission: dict[str, Any]) -
     terminal.show_submission(out, submission, lang="en")
     assert printed(out).count("not allowed") == 1
     assert printed(out).count("0/1") == 3
+
+
+def seen(submission: dict[str, Any], lang: str = "en") -> str:
+    out = screen(200)
+    terminal.show_submission(out, submission, lang=lang)
+    return printed(out)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message", "misconception", "rows"),
+    [
+        # numbers that the message has told, rounded as it likes
+        (
+            {"max_error": 2.942, "tolerance": 1.544e-05, "index": [0, 17], "expected": 0.75308, "got": -2.18921},
+            "the largest error is 2.9 (tolerance 2e-05), at [0, 17]: expected 0.75308, got -2.1892.",
+            None,
+            [],
+        ),
+        ({"max_error": 2.942, "tolerance": 1.5e-05}, "up to 2.9.", None, ["tolerance: 1.5e-05"]),
+        ({"max_error": "0.25", "tolerance": 1.5e-05}, "wrong", None, ["largest error: 0.25  (≤ 1.5e-05)"]),
+        ({"max_error": "inf"}, "wrong", None, ["largest error: inf"]),
+        ({"max_error": "inf", "got": "nan"}, "the largest error is inf: got nan", None, []),
+        # whole numbers
+        ({"expected": 132599740, "got": 132488174.0}, "must be 132,599,740, it is 132,488,174.", None, []),
+        ({"expected": 132599740, "got": 5.0}, "wrong", None, ["expected: 132,599,740", "got: 5"]),
+        ({"expected": 0.5, "got": 1.0}, "at [1, 2]", None, ["expected: 0.5", "got: 1"]),
+        # sizes are no errors
+        (
+            {"max_error": 21233664, "tolerance": 17_500_000},
+            "took too much",
+            "quadratic-memory",
+            ["memory: 21.23 MB  (≤ 17.5 MB)"],
+        ),
+        ({"max_error": 16777216, "tolerance": 8_000_000}, "took 17 MB", "tiles-quadratic", ["limit: 8 MB"]),
+        ({"max_error": 21233664, "tolerance": 17_500_000}, "21 MB (limit 18 MB)", "too-much-memory", []),
+        (
+            {"max_error": 2359296, "tolerance": 480.0, "shape": [1, 1536, 1536]},
+            "An intermediate of shape [1, 1536, 1536] appeared.",
+            "quadratic-memory",
+            ["elements: 2,359,296  (≤ 480)"],
+        ),
+        # inputs
+        ({"case": "seq_q=32, seq_kv=56"}, "seq_q=32, seq_kv=56: missing (0, 1).", None, []),
+        ({"case": "{'batch': 7, 'seq_q': 13}"}, "it is 5 (for batch=7, seq_q=13).", None, []),
+        ({"case": "B=1 S1=61"}, "wrong", None, ["inputs: B=1 S1=61"]),
+        ({"expected": "float32", "got": "float16"}, "must be float32, it is float16.", None, []),
+        ({"got": "float16 [2, 3]"}, "shape [2, 3] is wrong", None, ["got: float16 [2, 3]"]),
+    ],
+)
+def test_each_fact_is_shown_once_as_what_it_is(
+    submission: dict[str, Any], evidence: dict[str, Any], message: str, misconception: str | None, rows: list[str]
+) -> None:
+    line = check("a", "failed", 1, evidence=evidence, misconception=misconception)
+    line["message"] = {"zh": message, "en": message}
+    submission["exercises"][0]["checks"] = [line]
+    text = seen(submission)
+    assert [row.strip() for row in text[text.index(message) + len(message) :].splitlines() if row.strip()] == rows
+    page = read(html.render(submission, lang="en")).text
+    for row in rows:
+        assert row.split(": ", 1)[1] in page
+
+
+def test_checks_that_wait_take_one_line(submission: dict[str, Any]) -> None:
+    waits = {"zh": "要先通过 s2-forward.tails。", "en": "waits for s2-forward.tails."}
+    submission["exercises"][0]["checks"] += [check(name, "blocked", 1.5, message=waits) for name in ("window", "lse")]
+    assert [line.strip() for line in seen(submission).splitlines() if "wait" in line] == [
+        "· 3 more wait for tails (0/7 points)"
+    ]
+    assert "另有 3 项检查等待 tails 通过（0/7 分）" in seen(submission, "zh")
+    page = read(html.render(submission, lang="en")).text
+    assert page.count("3 more wait for tails") == 1
+
+
+def test_checks_about_one_idea_are_told_apart(submission: dict[str, Any]) -> None:
+    twins = [check(name, "passed", 1, concept="tail-tiles") for name in ("tails", "small")]
+    submission["exercises"][0]["checks"] = [*twins, check("gqa", "passed", 1, concept="gqa")]
+    page = read(html.render(submission, lang="en")).text
+    title = catalog.load(strict=False, checks=False).stage("s2").concepts["tail-tiles"].en
+    assert f"{title} tails" in page
+    assert f"{title} small" in page
+    assert "kv head gqa" not in page  # nothing to tell it from
+
+
+def test_what_was_repaired_is_said_on_the_page_too(submission: dict[str, Any]) -> None:
+    submission["repairs"] = [{"zh": "第 3 个单元相同", "en": "cell 3 repeats cell 2"}]
+    assert "cell 3 repeats cell 2" in read(html.render(submission, lang="en")).text
+
+
+def test_chinese_is_punctuated_as_chinese(submission: dict[str, Any]) -> None:
+    text = seen(submission, "zh")
+    assert "最大误差：1.7" in text
+    assert "（第 12 个单元第 7 行）" in text
 
 
 def test_an_exercise_that_was_not_begun_takes_one_line(submission: dict[str, Any]) -> None:
