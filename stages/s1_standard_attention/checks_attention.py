@@ -216,7 +216,7 @@ def _ungrouped(case: Attention) -> Attention:
 def attention_inputs(ctx: Context) -> None:
     """Strided and shared inputs are read right and left alone."""
     attention(_strided, "assumes-contiguous", right_after(_contiguous)).run(ctx)
-    case = causal(ctx.rng("unchanged"), 0)
+    case = square(ctx.rng("unchanged"), 0)
     unchanged(ctx, ctx.subject.call(FUNCTION, case.q, case.k, case.v, **keywords(case)).changed, "qkv")
     attention(_shared, "input-modified", right_after(_contiguous)).run(ctx)
 

@@ -90,6 +90,6 @@ def module_indivisible(ctx: Context) -> None:
 @check("s1-module.repeat", points=2, concept="repeatable", needs=("s1-module.values",))
 def module_repeat(ctx: Context) -> None:
     """Another length and batch after the first, and the first again: nothing may be remembered, nothing is random."""
-    a, b = draw_module(ctx.rng("a"), 2, 6, 2, 4), draw_module(ctx.rng("b"), 1, 9, 2, 4)
+    a, b = draw_module(ctx.rng("a"), 2, 6, 1, 8), draw_module(ctx.rng("b"), 1, 9, 1, 8)
     handle = ctx.subject.construct(MODULE, a.hidden, a.heads)
     repeatable(ctx, lambda ctx, case: ctx.subject.forward(handle, case.x).value, [a, b])

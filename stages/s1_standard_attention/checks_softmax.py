@@ -52,7 +52,7 @@ def normals(*shapes: tuple[int, ...], dim: int | None = None) -> Make:
 
     def make(rng: np.random.Generator, n: int) -> Softmax:
         x = normal(rng, *shapes[n], spread=2.0)
-        return Softmax(x, given=False) if dim is None else Softmax(x, dim)
+        return Softmax(x) if dim is None else Softmax(x, dim, given=True)
 
     return make
 
@@ -118,7 +118,7 @@ def softmax_masked(ctx: Context) -> None:
 @check("s1-softmax.inputs", points=1, concept="inputs", needs=("s1-softmax.values",))
 def softmax_inputs(ctx: Context) -> None:
     """x stays as it was; float64 in gives float64 out, to float64 accuracy."""
-    unchanged(ctx, ctx.subject.call("softmax", normal(ctx.rng(), 4, 6), dim=0).changed, ("x",))
+    unchanged(ctx, ctx.subject.call("softmax", normal(ctx.rng(), 4, 6)).changed, ("x",))
 
     def double(rng: np.random.Generator, n: int) -> Softmax:
         return Softmax(normal(rng, 5, 7 + n, dtype=torch.float64))

@@ -20,11 +20,12 @@ from grader.text import Text, say
 
 @dataclass(frozen=True)
 class Softmax:
-    """One call of ``softmax(x, dim)``; ``given`` is False when the call leaves ``dim`` to its default."""
+    """One call of ``softmax(x, dim)``; ``given`` is False when the call leaves ``dim`` to its default, as most do: a
+    function that takes none fails where ``dim`` is the matter."""
 
     x: Tensor
     dim: int = -1
-    given: bool = True
+    given: bool = False
 
     @cached_property
     def expected(self) -> Expected:

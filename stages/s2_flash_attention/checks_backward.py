@@ -14,7 +14,7 @@ from grader.checking.cases import Attention, Make, Shape, drawing, swapped
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right, only, repeatable, unchanged
-from grader.checking.memory import BLOCK, LENGTH, require_linear, require_no_matrix
+from grader.checking.memory import Size, require_linear, require_no_matrix
 from grader.subject import Trace
 from grader.vocabulary import Context, check
 
@@ -23,7 +23,7 @@ from . import forward_cases as cases
 from .backward_cases import NAMES, with_dout
 from .backward_mistakes import backward_suspects
 from .checks_forward_masks import CAUSAL_KNOWN
-from .forward_calls import Control, require_small, require_tiles, trace_of
+from .forward_calls import Control, odd_ones, require_large, require_small, require_tiles, trace_of
 
 FUNCTION = "flash_attention_backward"
 VALUES, MEMORY, REPEAT = "s2-backward.values", "s2-backward.memory", "s2-backward.repeat"
@@ -98,13 +98,21 @@ def backward_values(ctx: Context) -> None:
 
 @check(MEMORY, points=3.5, concept="linear-memory", needs=(VALUES,))
 def backward_memory(ctx: Context) -> None:
-    """As in s2-forward; P and dP take 21 MB each. The right values too, so that what ran is what was measured."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), LENGTH, BLOCK, dim=8))
+    """As in s2-forward; P and dP are a matrix each."""
+    require_linear(ctx, run_long)
+
+
+def run_long(ctx: Context, size: Size) -> Outcome:
+    case = long_case(ctx, size)
     forward = forward_by_rows(case)
     arguments = (case.q, case.k, case.v, case.dout, *forward)
     outcome = ctx.subject.call(FUNCTION, *arguments, memory=True, observe=True, **case.options())
     require_gradients(ctx, case, require_tensors(ctx, outcome.value, NAMES), forward)
-    require_linear(ctx, outcome)
+    return outcome
+
+
+def long_case(ctx: Context, size: Size) -> Attention:
+    return with_dout(ctx.rng(f"dout {size.length}"), cases.one_head(ctx.rng(size.length), size.length, size.block, dim=8))
 
 
 def forward_by_rows(case: Attention) -> tuple[Tensor, Tensor]:
@@ -112,8 +120,11 @@ def forward_by_rows(case: Attention) -> tuple[Tensor, Tensor]:
     outs, lses = [], []
     for q in (case.q * case.factor).split(384, dim=2):
         scores = q @ case.k.mT
-        lses.append(scores.logsumexp(-1))
-        outs.append((scores - lses[-1][..., None]).exp_() @ case.v)
+        row_max = scores.amax(-1, keepdim=True)
+        weights = scores.sub_(row_max).exp_()
+        row_sum = weights.sum(-1, keepdim=True)
+        outs.append(weights @ case.v / row_sum)
+        lses.append((row_max + row_sum.log())[..., 0])
     return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
 
 
@@ -137,7 +148,11 @@ def require_gradients(
 @check(REPEAT, points=0.5, concept="repeatable", needs=(VALUES, MEMORY))
 def backward_repeat(ctx: Context) -> None:
     """Nothing is kept between calls. Comes early: a state would make every other finding doubtful."""
-    repeatable(ctx, call, [with_dout(ctx.rng(f"dout {n}"), cases.odd_one(ctx.rng(n), n)) for n in (1, 0, 2)])
+
+    def call_with_dout(ctx: Context, case: Attention) -> Any:
+        return call(ctx, with_dout(ctx.rng("dout"), case))
+
+    repeatable(ctx, call_with_dout, odd_ones(ctx, call_with_dout))
 
 
 def needs(*others: str) -> tuple[str, ...]:
@@ -158,7 +173,7 @@ def backward_tails(ctx: Context) -> None:
         return is_right(ctx, cases.even(ctx.rng("control"), 0))
 
     backward(cases.tails, "tail-tiles", ordinary).run(ctx)
-    for shape, block in ((Shape(1, 2, seq_q=1), 16), (Shape(1, 2, seq_q=9, seq_kv=7, dim=4), 128)):
+    for shape, block in ((Shape(1, 2, seq_q=1), 16), (Shape(1, 2, seq_q=9, dim=4), 128)):
         backward(drawing(shape, block_q=block, block_kv=block), "small-lengths", ordinary).run(ctx)
 
 
@@ -241,11 +256,12 @@ def backward_inputs(ctx: Context) -> None:
 
 @check("s2-backward.tile-size", points=1, concept="tile-size", needs=needs())
 def backward_tile_size(ctx: Context) -> None:
-    """6 x 6 tiles, observed, as in s2-forward: five products per tile (seven when dq has a pass of its own)."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4))
+    """6 x 4 tiles, observed, as in s2-forward: five products per tile (seven when dq has a pass of its own)."""
+    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), 192, 32, dim=4).but(block_kv=48))
     trace = observed(ctx, case)
     require_tiles(ctx, case, trace.flops, 1.55, "tiles-repeated", least=0.9, products=5)
     require_small(ctx, case, trace)
+    require_large(ctx, case, trace)
 
 
 @check("s2-backward.hidden-tiles", points=1, concept="hidden-tiles", needs=needs("tile-size", "causal"))

@@ -10,13 +10,25 @@ from grader.checking.attention_ideas import HEADS, SCALE
 from grader.checking.cases import Attention, Make, Shape, drawing, swapped
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.examine import only, repeatable
-from grader.checking.memory import BLOCK, LENGTH, require_linear
+from grader.checking.memory import Size, require_linear
 from grader.checking.wrong_attention import suspects
 from grader.subject import Outcome
 from grader.vocabulary import Context, check
 
 from . import forward_cases as cases
-from .forward_calls import FUNCTION, NAMES, call, forward, require_small, require_tiles, right_after, right_on, trace_of
+from .forward_calls import (
+    FUNCTION,
+    NAMES,
+    call,
+    forward,
+    odd_ones,
+    require_large,
+    require_small,
+    require_tiles,
+    right_after,
+    right_on,
+    trace_of,
+)  # fmt: skip
 from .mistakes import ONLINE, TAILS
 
 VALUES, MEMORY, REPEAT = "s2-forward.values", "s2-forward.memory", "s2-forward.repeat"
@@ -34,8 +46,13 @@ def forward_values(ctx: Context) -> None:
 
 @check(MEMORY, points=5, concept="linear-memory", needs=(VALUES,))
 def forward_memory(ctx: Context) -> None:
-    """Memory seen from outside at a length where all scores take 21 MB, and some rows, so that it is this that ran."""
-    case = cases.one_head(ctx.rng(), LENGTH, BLOCK, dim=16)
+    """Memory seen from outside at a length where all scores take many MB."""
+    require_linear(ctx, run_long)
+
+
+def run_long(ctx: Context, size: Size) -> Outcome:
+    """A long sequence; some rows are checked, so that it is this that ran."""
+    case = cases.one_head(ctx.rng(size.length), size.length, size.block, dim=16)
     outcome = ctx.subject.call(FUNCTION, case.q, case.k, case.v, memory=True, observe=True, **case.options())
     out, _ = require_tensors(ctx, outcome.value, NAMES)
     require_like(ctx, out, Expected("attn_out", case.q, 0.0, case.q.dtype), case=case.describe())
@@ -49,7 +66,7 @@ def forward_memory(ctx: Context) -> None:
 @check(REPEAT, points=0.5, concept="repeatable", needs=(VALUES, MEMORY))
 def forward_repeat(ctx: Context) -> None:
     """Nothing is kept between calls. Comes early: a state would make every other finding doubtful."""
-    repeatable(ctx, call, [cases.odd_one(ctx.rng(n), n) for n in (1, 0, 2)])
+    repeatable(ctx, call, odd_ones(ctx, call))
 
 
 def needs(*others: str) -> tuple[str, ...]:
@@ -132,11 +149,12 @@ def forward_negative_logits(ctx: Context) -> None:
 
 @check("s2-forward.tile-size", points=1.5, concept="tile-size", needs=needs())
 def forward_tile_size(ctx: Context) -> None:
-    """6 x 6 tiles, observed: no product and no intermediate larger than a tile, every tile multiplied once."""
-    case = cases.one_head(ctx.rng(), 192, 32, dim=4)
+    """6 x 4 tiles, observed: products of whole tiles, no intermediate larger than one, every tile multiplied once."""
+    case = cases.one_head(ctx.rng(), 192, 32, dim=4).but(block_kv=48)
     trace = trace_of(observed(ctx, case))
     require_tiles(ctx, case, trace.flops, 1.3, "tiles-repeated", least=0.9)
     require_small(ctx, case, trace)
+    require_large(ctx, case, trace)
 
 
 def observed(ctx: Context, case: Attention) -> Outcome:

@@ -12,7 +12,7 @@ from grader.checking.cases import Attention, Make, Shape, drawing, normal
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, returned, right
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right
-from grader.checking.memory import BLOCK, LENGTH, require_linear
+from grader.checking.memory import Size, require_linear
 from grader.subject import Outcome, Raised
 from grader.vocabulary import Context, check, say
 
@@ -119,10 +119,14 @@ def function_values(ctx: Context) -> None:
 @check(APPLY_MEMORY, points=2.5, concept="linear-memory", needs=(APPLY_VALUES,))
 def function_memory(ctx: Context) -> None:
     """Forward and backward: no N x N matrix is computed or saved."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), LENGTH, BLOCK, dim=8))
+    require_linear(ctx, run_long)
+
+
+def run_long(ctx: Context, size: Size) -> Outcome:
+    case = long_case(ctx, size)
     outcome = differentiate(ctx, case, memory=True, observe=True)
     require_gradients(ctx, case, require_tensors(ctx, outcome.value[1], NAMES))
-    require_linear(ctx, outcome)
+    return outcome
 
 
 @check("s2-function.options", points=1, concept="autograd", needs=(APPLY_VALUES, APPLY_MEMORY))
@@ -171,7 +175,7 @@ def function_gradcheck(ctx: Context) -> None:
     def in_float32(ctx: Context, case: Attention) -> bool:
         return applies(ctx, cases.in_float32(case))
 
-    make = drawing(Shape(1, 2, seq_q=12, dim=6), dtype=torch.float64, block_q=8, block_kv=8)
+    make = drawing(Shape(1, 2, seq_q=16, dim=6), dtype=torch.float64, block_q=8, block_kv=8)
     applied(make, "float64-lost", in_float32).run(ctx)
     case = with_dout(ctx.rng("dout"), make(ctx.rng("differences"), 0))
     gradients = require_tensors(ctx, differentiate(ctx, case).value[1], NAMES)
@@ -202,7 +206,7 @@ def function_gradcheck(ctx: Context) -> None:
 @check("s2-function.partial", points=0.5, concept="autograd", needs=(APPLY_VALUES, APPLY_MEMORY))
 def function_partial(ctx: Context) -> None:
     """Only some of q, k, v require a gradient."""
-    case = with_dout(ctx.rng("dout"), cases.even(ctx.rng(), 1))
+    case = with_dout(ctx.rng("dout"), cases.even(ctx.rng(), 0))
     expected = back.expected(case)
     for wrt in ((0,), (1, 2)):
         gradients = differentiate(ctx, case, wrt).value[1]

@@ -101,7 +101,12 @@ def tiles_causal_offset(ctx: Context) -> None:
     )
 
 
-@check("s2-tiles.window", points=1.5, concept="window", needs=("s2-tiles.all",))
+@check(
+    "s2-tiles.window",
+    points=1.5,
+    concept="window",
+    needs=("s2-tiles.all", "s2-tiles.causal", "s2-tiles.causal-offset"),
+)
 def tiles_window(ctx: Context) -> None:
     """Mode 4: both sides, one side, no side, S1 != S2."""
     _check_tiles(

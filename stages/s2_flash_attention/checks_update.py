@@ -70,7 +70,7 @@ def _isolated(make: Any, otherwise: str) -> Examination:
     return _updated(make, otherwise=otherwise, control=control, known=(draw_update,))
 
 
-@check("s2-update.masked-tile", points=2, concept="masked-tile", needs=("s2-update.values",))
+@check("s2-update.masked-tile", points=2, concept="masked-tile", needs=("s2-update.values", "s2-update.first-tile"))
 def update_masked_tile(ctx: Context) -> None:
     """A tile that hides every key from some rows, before and after these rows have seen one."""
 

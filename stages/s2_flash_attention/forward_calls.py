@@ -9,7 +9,7 @@ from grader.checking.cases import Attention, Make
 from grader.checking.compare import Expected
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right
-from grader.subject import Outcome, Trace
+from grader.subject import Outcome, Raised, Trace
 from grader.vocabulary import Context, say
 
 from . import forward_cases as cases
@@ -80,6 +80,17 @@ def right_after(change: Callable[[Attention], Attention]) -> Control:
 def right_on(make: Make) -> Control:
     """Control: another, ordinary case."""
     return lambda ctx, case: is_right(ctx, make(ctx.rng("control"), 0))
+
+
+def odd_ones(ctx: Context, call: Callable[[Context, Attention], Any]) -> list[Attention]:
+    """What is asked again and again: first rows that see no key, where a buffer that is kept shows; whole square tiles
+    where masks or S1 != S2 make the function raise, so that this is no matter of what it keeps."""
+    first, *others = (cases.odd_one(ctx.rng(n), n) for n in (1, 0, 2))
+    try:
+        call(ctx, first)
+    except Raised:
+        first = cases.square(first.but(mask_mode=0))
+    return [first, *others]
 
 
 without_mask = right_after(lambda case: case.but(mask_mode=0))
@@ -172,3 +183,26 @@ def require_small(ctx: Context, case: Attention, trace: Trace) -> None:
             misconception="block-size-ignored",
             evidence={"max_error": across, "tolerance": max(case.block_q, case.block_kv), "case": f"{case.describe()}"},
         )
+
+
+def require_large(ctx: Context, case: Attention, trace: Trace) -> None:
+    """Some product takes a whole tile: smaller ones, or the two block sizes exchanged, waste what was tuned.
+
+    Told by the products that sum over keys, or over queries in a backward pass, whichever are more.
+    """
+    across, others = max((k, max(batch, m, n)) for batch, m, k, n in trace.matmuls)
+    if across >= case.block_kv and others >= case.block_q:
+        return
+    ctx.fail(
+        say(
+            "block_q={q}、block_kv={kv} 时，最大的一次矩阵乘法只有 {others} 个 query、{across} 个 key：不是要求的块。",
+            "With block_q={q} and block_kv={kv} the largest product takes {others} queries and {across} keys: not the "
+            "tiles that were asked for.",
+            q=case.block_q,
+            kv=case.block_kv,
+            others=others,
+            across=across,
+        ),
+        misconception="block-size-ignored",
+        evidence={"got": [others, across], "expected": [case.block_q, case.block_kv], "case": str(case.describe())},
+    )

@@ -188,3 +188,39 @@ def test_every_exercise_has_a_check_that_gates_the_others() -> None:
             independent = [check.id for check in exercise.checks if not check.needs]
             if exercise.id not in ("s1-cost", "s2-traffic"):  # formulas: each number stands for itself
                 assert independent == [first], exercise.id
+
+
+GUARDED = "\n_f = {name}\ndef {name}({signature}):\n    {guard}\n    return _f({passed})\n"
+
+
+def guarded(stage: str, name: str, guard: str, signature: str = "*a, **o", passed: str = "*a, **o") -> str:
+    """The solutions, where ``guard`` runs before ``name`` does."""
+    return solutions(stage) + GUARDED.format(name=name, guard=guard, signature=signature, passed=passed)
+
+
+NO_MASK = "if o.get('mask_mode'): raise NotImplementedError('masks')"
+SQUARE = "if a[0].shape[2] != a[1].shape[2]: raise ValueError('lengths differ')"
+
+
+@pytest.mark.parametrize(
+    ("source", "exercise", "failed"),
+    [
+        (guarded("s2", "flash_attention_forward", NO_MASK), "s2-forward", {"causal"}),
+        (guarded("s2", "flash_attention_backward", NO_MASK), "s2-backward", {"causal"}),
+        (guarded("s2", "flash_attention_forward", SQUARE), "s2-forward", {"rectangular"}),
+        (guarded("s2", "flash_attention_backward", SQUARE), "s2-backward", {"rectangular"}),
+        (guarded("s1", "scaled_dot_product_attention", "if o.get('causal'): 1 / 0"), "s1-attention", {"causal"}),
+        (guarded("s1", "softmax", "pass", "x", "x"), "s1-softmax", {"dim"}),
+        (guarded("s2", "visible_tiles", "if a[0] != a[1]: return []"), "s2-tiles", {"all"}),
+        (
+            guarded("s2", "visible_tiles", "if a[0] != a[1] and o.get('mask_mode'): return []"),
+            "s2-tiles",
+            {"causal-offset"},
+        ),
+    ],
+)  # fmt: skip
+def test_what_fails_for_an_earlier_idea_is_not_reported_as_another(
+    source: str, exercise: str, failed: set[str]
+) -> None:
+    graded = grade(exercise[:2], source, exercises=(exercise,))
+    assert {id.split(".")[1] for id in graded.failed} == failed, (graded.named, graded.messages)

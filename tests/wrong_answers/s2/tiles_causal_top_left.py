@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=s2-tiles.causal-offset,s2-tiles.window misconception=causal-top-left also=window-top-left
+# flashdojo: exercise=s2-tiles check=s2-tiles.causal-offset,s2-tiles.window misconception=causal-top-left
 """Key j is visible when j <= i, with no regard to S2 - S1."""
 def visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode=0, win_left=-1, win_right=-1):
     left = win_left if mask_mode == 4 else -1

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=s2-tiles.causal-offset,s2-tiles.window misconception=causal-alignment also=tiles-window
+# flashdojo: exercise=s2-tiles check=s2-tiles.causal-offset,s2-tiles.window misconception=causal-alignment
 # idea: Both limits are clamped into the key range, so a row of tiles that sees no key still gets tile 0.
 def _clamp(x, lo, hi):
     return max(lo, min(x, hi))

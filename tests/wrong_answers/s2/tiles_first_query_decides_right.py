@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=s2-tiles.causal,s2-tiles.window misconception=tiles-causal also=tiles-corner
+# flashdojo: exercise=s2-tiles check=s2-tiles.causal,s2-tiles.window misconception=tiles-causal
 # idea: The right limit of a row of tiles is taken from its first query, so tiles that only later queries see are left out.
 def visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode=0, win_left=-1, win_right=-1):
     if mask_mode == 0:

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-tiles check=s2-tiles.causal-offset,s2-tiles.window misconception=causal-strict also=tiles-window
+# flashdojo: exercise=s2-tiles check=s2-tiles.causal-offset,s2-tiles.window misconception=causal-strict
 """< instead of <=: the tile that the diagonal only touches with a corner is lost."""
 def visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode=0, win_left=-1, win_right=-1):
     d = seq_kv - seq_q

@@ -1,4 +1,4 @@
-# flashdojo: exercise=s2-update check=s2-update.first-tile misconception=first-tile also=masked-tile
+# flashdojo: exercise=s2-update check=s2-update.first-tile misconception=first-tile
 """The old mean acc / row_sum is blended with the new tile: 0 / 0 when there is no old one."""
 import torch
 
