@@ -17,7 +17,7 @@ from typing import Any
 from grader import paths, results
 from grader.course import catalog
 from grader.inputs import Secret
-from grader.judging import judge
+from grader.judging import judge, which_stage
 from grader.reading import submission
 from grader.reading.submission import Program, Unreadable
 from grader.subject import Subject
@@ -204,7 +204,7 @@ class _Grading:
         )
 
     def program(self, program: Program, student: str) -> dict[str, Any]:
-        stage = self.stage or _own_stage(program, self.course)
+        stage = self.stage or which_stage.said(program, self.course)
         row = judge.grade_program(
             program,
             stage,
@@ -214,8 +214,9 @@ class _Grading:
             only_public=self.only_public,
             exercises=self.exercises,
         )
-        if row["message"] is None and program.stage not in (None, stage.id):
-            row["message"] = _other_stage(program, stage).to_json()
+        other = which_stage.mismatch(program, stage)
+        if row["message"] is None and other:
+            row["message"] = other.to_json()
         return row
 
 
@@ -231,38 +232,3 @@ def subjects(
         for cell in program.cells
     ]
     return lambda bans: WorkerSubject(template, cells, sorted(bans), limits, budget)
-
-
-def _own_stage(program: Program, course: catalog.Catalog) -> catalog.Stage:
-    path = submission.shown(program.path)
-    known = ", ".join(stage.id for stage in course.stages)
-    if program.stage is None:
-        raise Unreadable(
-            say(
-                "{path}：不知道是哪个阶段，请加上 --stage（{known}）。",
-                "{path}: which stage is it? Say so with --stage ({known}).",
-                path=path,
-                known=known,
-            )
-        )
-    try:
-        return course.stage(program.stage)
-    except catalog.UnknownStage:
-        raise Unreadable(
-            say(
-                "{path}：笔记本标着阶段 {stage}，没有这个阶段；请用 --stage 指定（{known}）。",
-                "{path}: the notebook says stage {stage}, which does not exist; give one with --stage ({known}).",
-                path=path,
-                stage=results.clean(program.stage),
-                known=known,
-            )
-        ) from None
-
-
-def _other_stage(program: Program, graded_as: catalog.Stage) -> Text:
-    return say(
-        "笔记本属于阶段 {own}，这次按 {stage} 评分。交错文件了吗？",
-        "this notebook belongs to stage {own} but was graded as {stage}; is it the right file?",
-        own=results.clean(program.stage),
-        stage=graded_as.id,
-    )

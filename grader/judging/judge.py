@@ -23,12 +23,13 @@ from grader.judging.verdicts import Verdict
 from grader.reading.policy import Policy
 from grader.reading.source import Source
 from grader.reading.submission import Program, shown
-from grader.subject import Crashed, Missing, Subject, SubjectError, TimedOut
+from grader.subject import Crashed, Missing, Subject, SubjectError, TimedOut, Where, position
 from grader.text import Text, say
 from grader.vocabulary import Check, CheckFailed, Context
 
 BANS = frozenset({"softmax", "autograd", "numpy"})  # rules that a worker enforces by itself
 PATIENCE = 2  # checks of one exercise that may time out or crash; the rest of it is then not run
+NAMED = 5  # places of failed statements that are named
 
 log = logging.getLogger("flashdojo")
 
@@ -72,6 +73,7 @@ def grade_program(
     chosen = [exercise for exercise in stage.exercises if exercises is None or exercise.id in exercises]
     states = [_Progressing(exercise, _selected(exercise, only_public)) for exercise in chosen]
     patience = Patience()
+    stumbles: dict[Where | None, str] = {}
     with _subjects(subject_factory) as subject_for:
         later = []
         for state in states:
@@ -81,6 +83,7 @@ def grade_program(
                 _give_all(state, reason, progress)
                 continue
             subject = patience.around(subject_for(bans))
+            stumbles |= _stumbles(subject)
             if not _advance(state, subject, source, student, secret, progress, until_interrupted=True):
                 later.append((state, subject))
         for state, subject in later:  # whatever hangs or crashes waits until the others had their turn
@@ -94,7 +97,7 @@ def grade_program(
         sha256=program.sha256,
         status="failed" if broken else "graded",
         message=broken,
-        repairs=program.repairs,
+        repairs=[*program.repairs, *_skipped(stumbles, states)],
         seconds=time.perf_counter() - start,
         exercises=[_exercise_row(state) for state in states],
     )
@@ -155,6 +158,33 @@ def _missing(exercise: Exercise, source: Source, subject: Any) -> Verdict:
         if failure.where is not None and source.defined_at(exercise.name, failure.where):
             return verdicts.not_reached(exercise.name, failure.where, f"{failure.kind}: {failure.text}")
     return verdicts.not_defined(exercise.name, exercise)
+
+
+def _stumbles(subject: Any) -> dict[Where | None, str]:
+    """Where statements failed while the program was loaded, and how. Loads it, as the first check would; when that
+    fails altogether the checks say so."""
+    try:
+        report = getattr(subject, "load_report", None)
+        return {error.where: error.kind for error in getattr(report, "errors", ())}
+    except Exception:
+        return {}
+
+
+def _skipped(stumbles: dict[Where | None, str], states: list[_Progressing]) -> list[Text]:
+    """One line about these statements, without those that a verdict points to already."""
+    told = {verdict.where for state in states for verdict, _ in state.verdicts.values()}
+    places = [(position(place), results.clean(kind)) for place, kind in stumbles.items() if place not in told]
+    if not places:
+        return []
+    rest = " ..." if len(places) > NAMED else ""
+    zh = "、".join(f"{at.zh}（{kind}）" for at, kind in places[:NAMED])
+    en = "; ".join(f"{at.en} ({kind})" for at, kind in places[:NAMED])
+    return [
+        Text(
+            f"载入时出错而跳过，其余照常检查：{zh}{rest}",
+            f"failed while loading and skipped, the rest counts: {en}{rest}",
+        )
+    ]
 
 
 def _give_all(state: _Progressing, verdict: Verdict, progress: Progress | None) -> None:
@@ -246,9 +276,7 @@ def _point_to_causes(states: list[_Progressing], source: Source) -> None:
 
 
 def _exercise_row(state: _Progressing) -> dict[str, Any]:
-    return results.exercise(
-        state.exercise.id, [_check_row(check, *state.verdicts[check.id]) for check in state.checks]
-    )
+    return results.exercise(state.exercise.id, [_check_row(check, *state.verdicts[check.id]) for check in state.checks])
 
 
 def _check_row(check: Check, verdict: Verdict, seconds: float) -> dict[str, Any]:

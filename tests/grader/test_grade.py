@@ -226,7 +226,7 @@ def test_a_notebook_of_another_stage_is_graded_as_told_and_says_so(run: Run, tmp
     nbformat.write(book, tmp_path / "a.ipynb")
     row = run([tmp_path], stage="s9")["submissions"][0]
     assert (row["status"], row["score"]) == ("graded", 7)
-    assert "belongs to stage s1" in row["message"]["en"]
+    assert "a notebook of stage s1, not of s9. Leave --stage out" in row["message"]["en"]
 
 
 def test_a_link_out_of_a_folder_is_not_followed(run: Run, folder: Path, tmp_path: Path) -> None:

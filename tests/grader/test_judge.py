@@ -207,6 +207,25 @@ def test_a_name_lost_to_an_error_while_loading_says_where_it_is() -> None:
     assert "cell 1, line 3 has an error: NameError" in first(row)["message"]["en"]
 
 
+def test_what_failed_beside_the_definitions_is_said_once() -> None:
+    subject = Fake()
+    lost = LoadError(Where(1, 3), "NameError", "name 'cache' is not defined")
+    beside = [LoadError(Where(3, line), "ValueError", "no") for line in range(1, 8)]
+    subject.load_report = LoadReport([*beside[:2], lost])  # type: ignore[attr-defined]
+    row = grade(two_exercises(), subject, "def one(x): return x", "def two(x): return one(x)")
+    (said,) = row["repairs"]
+    assert said["en"].endswith(": cell 3, line 1 (ValueError); cell 3, line 2 (ValueError); cell 1, line 3 (NameError)")
+    assert "第 3 个单元第 1 行（ValueError）、" in said["zh"]
+    assert row["score"] == row["max_score"]
+    subject.load_report = LoadReport(beside)  # type: ignore[attr-defined]
+    row = grade(two_exercises(), subject, "def one(x): return x", "def two(x): return one(x)")
+    assert row["repairs"][0]["en"].endswith("line 5 (ValueError) ...")
+    subject = Fake(one=Missing("one"))
+    subject.load_report = LoadReport([lost])  # type: ignore[attr-defined]
+    row = grade(two_exercises(), subject, "import torch\n\n@cache\ndef one(x): return x\ndef two(x): return x")
+    assert row["repairs"] == []  # the verdict points to it
+
+
 def test_what_is_forbidden_earns_nothing_and_is_not_run() -> None:
     course = stage(
         exercise("s9-one", "one", make("s9-one.a", 2, calls("one")), make("s9-one.b", 1, calls("one")),
