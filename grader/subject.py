@@ -41,9 +41,8 @@ class Trace:
     largest_shape: tuple[int, ...] = ()
     largest_op: str = ""
     flops: int = 0  # of matrix products, two per multiply-add
-    matmuls: list[tuple[int, int, int, int]] = field(default_factory=list)  # (batch, m, k, n), in order
+    matmuls: set[tuple[int, int, int, int]] = field(default_factory=set)  # the (batch, m, k, n) of products, each once
     exponentials: dict[int, int] = field(default_factory=dict)  # longest dimension -> elements exponentiated
-    operators: dict[str, int] = field(default_factory=dict)  # "aten.bmm" -> times called
 
 
 @dataclass

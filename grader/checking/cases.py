@@ -106,6 +106,11 @@ class Attention:
     def _each(self, x: Tensor) -> Tensor:
         return x.repeat_interleave(self.group, dim=1) if self.group > 1 else x
 
+    @cached_property
+    def plains(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """:meth:`plain` in its two orders."""
+        return self.plain(scaled_first=False), self.plain(scaled_first=True)
+
     def plain(self, *, scaled_first: bool) -> tuple[Tensor, Tensor]:
         """What plain PyTorch gives in the dtype of the sums, rounded once to the dtype of the inputs."""
         dtype = accumulate_dtype(self.q.dtype)
@@ -120,9 +125,12 @@ class Attention:
     @cached_property
     def expected(self) -> Expected:
         """attn_out."""
-        plains = (self.plain(scaled_first=False)[0], self.plain(scaled_first=True)[0])
         tol = tolerance(
-            self.truth[0], plains, dtype=self.q.dtype, logits=self.logits, magnitude=largest(self.v.double().abs())
+            self.truth[0],
+            [out for out, _ in self.plains],
+            dtype=self.q.dtype,
+            logits=self.logits,
+            magnitude=largest(self.v.double().abs()),
         )
         return Expected("attn_out", self.truth[0], tol, self.q.dtype, self.block_q, self.block_kv)
 
@@ -132,8 +140,7 @@ class Attention:
         lse = self.truth[1]
         size = max(1.0, largest(lse.masked_fill(lse.isinf(), 0.0).abs()))
         unit = eps(accumulate_dtype(self.q.dtype)) if self.q.dtype != torch.float64 else eps(torch.float32)
-        plains = [self.plain(scaled_first=first)[1] for first in (False, True)]
-        measured = max(largest((plain.double() - lse).nan_to_num(nan=0.0).abs()) for plain in plains)
+        measured = max(largest((plain.double() - lse).nan_to_num(nan=0.0).abs()) for _, plain in self.plains)
         bound = 2 * unit * (1 + self.logits) + 6 * unit * size
         if self.q.dtype in (torch.float16, torch.bfloat16):  # scaling q, or keeping scores, in that dtype is fair
             bound += eps(self.q.dtype) * self.logits

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from grader.checking.attention_ideas import SCALE, SOFTMAX
 from grader.checking.cases import Attention, normal
-from grader.checking.compare import Expected, eps, error_of, largest
+from grader.checking.compare import Expected, eps, largest, largest_error
 from grader.checking.diagnose import Suspect
 from grader.checking.wrong_attention import Changes, simulate
 from grader.subject import Raised
@@ -48,7 +48,7 @@ class Module:
         inner = self.inner()
         weight, bias = self.state["out_proj.weight"], self.state["out_proj.bias"]
         magnitude = float(weight.abs().sum(1).max()) * largest(inner.v.abs()) + largest(bias.abs())
-        measured = largest(error_of(packed(self.x, self.heads, self.state), truth))
+        measured = largest_error(packed(self.x, self.heads, self.state), truth)
         bound = 2 * (2 * eps(self.x.dtype) * (1 + inner.logits) + 4 * eps(self.x.dtype)) * magnitude
         return Expected("output", truth, max(3 * measured, bound), self.x.dtype)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from grader.live.guard import Forbidden, Guard, differentiate
 from grader.subject import Crashed, Missing, Outcome, Raised, TimedOut, Trace, Where
 from grader.threads import one_thread
-from grader.worker.observer import Observer
+from grader.worker.observer import Observer, PeakObserver
 
 _INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -118,9 +118,7 @@ class LiveSubject:
     ) -> Outcome:
         copies = _Copies()
         own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
-        observer = Observer() if observe or memory else None
-        if observer is not None:
-            observer.ignore(copies.storages())
+        observer = self._observer(copies, memory) if observe or memory else None
         guard = Guard(self.bans) if name not in self._guarded else None
         self._guarded.add(name)
         with self._learner_code(observer, graph, guard):
@@ -136,9 +134,17 @@ class LiveSubject:
         )
         if observer is not None and observe:
             outcome.trace = Trace(**observer.trace())
-        if observer is not None and memory:
+        if isinstance(observer, PeakObserver):
             outcome.peak_bytes, outcome.held_bytes = observer.peak_bytes, 0
         return outcome
+
+    @staticmethod
+    def _observer(copies: _Copies, memory: bool) -> Observer:
+        if not memory:
+            return Observer()
+        observer = PeakObserver()
+        observer.ignore(copies.storages())
+        return observer
 
     @contextlib.contextmanager
     def _learner_code(

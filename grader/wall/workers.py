@@ -284,18 +284,16 @@ def _where(place: Any) -> Where | None:
 def _trace(found: Any) -> Trace:
     if not isinstance(found, dict):
         return Trace()
-    operators = found.get("operators")
     return Trace(
         largest=_natural(found.get("largest")),
         largest_shape=tuple(_natural(n) for n in _list(found.get("largest_shape"))[:32]),
         largest_op=clean(found.get("largest_op"), 100),
         flops=_natural(found.get("flops")),
-        matmuls=[
+        matmuls={
             (_natural(b), _natural(m), _natural(k), _natural(n))
             for b, m, k, n in (product for product in _list(found.get("matmuls")) if len(_list(product)) == 4)
-        ],
+        },
         exponentials=_counts(found.get("exponentials")),
-        operators={clean(k, 100): _natural(v) for k, v in operators.items()} if isinstance(operators, dict) else {},
     )
 
 

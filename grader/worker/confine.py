@@ -74,6 +74,8 @@ class Walls:
     def __init__(self, active: set[str]):
         self.active = active
         self.readable = readable_paths()
+        if "seccomp" in active:
+            syscalls.common()
         self._keep_reading = "landlock" in active and not identity.reachable(self.readable)
 
     def user(self, number: int) -> int | None:

@@ -33,10 +33,7 @@ def watching() -> bool:
 
 
 class Observer(TorchDispatchMode):
-    """``with Observer() as seen: ...; seen.trace()``. Storages given to :meth:`ignore` count as known (the inputs).
-
-    ``peak_bytes``: the most bytes that storages first seen under the observer held at one time.
-    """
+    """``with Observer() as seen: ...; seen.trace()``."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -44,14 +41,10 @@ class Observer(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.peak_bytes = 0
-        self._live_bytes = 0
         self._largest: tuple[int, tuple[int, ...], str] = (0, (), "")
         self._flops = 0
-        self._matmuls: list[tuple[int, int, int, int]] = []
+        self._matmuls: set[tuple[int, int, int, int]] = set()
         self._exponentials: dict[int, int] = {}
-        self._calls: dict[str, int] = {}
-        self._alive: dict[int, weakref.ref[Any]] = {}
 
     def __enter__(self) -> Observer:
         super().__enter__()
@@ -62,17 +55,12 @@ class Observer(TorchDispatchMode):
         _entered.remove(self)
         super().__exit__(*error)
 
-    def ignore(self, storages: Iterable[Any]) -> None:
-        for storage in storages:
-            self._remember(storage, 0)
-
     def trace(self) -> dict[str, Any]:
         """The fields of ``grader.subject.Trace``."""
         largest, shape, op = self._largest
         return {
             "largest": largest, "largest_shape": shape, "largest_op": op,
-            "flops": self._flops, "matmuls": list(self._matmuls), "exponentials": dict(self._exponentials),
-            "operators": dict(self._calls),
+            "flops": self._flops, "matmuls": set(self._matmuls), "exponentials": dict(self._exponentials),
         }  # fmt: skip
 
     def __torch_dispatch__(
@@ -81,11 +69,10 @@ class Observer(TorchDispatchMode):
         if types and not _PLAIN.issuperset(types):
             raise RuntimeError("tensor classes of your own hide what is computed from the grader")
         result = func(*args, **kwargs) if kwargs else func(*args)
-        name, factors, allocates = _KNOWN.get(id(func)) or _learn(func)
-        self._calls[name] = self._calls.get(name, 0) + 1
+        name, factors, exponential, allocates = _KNOWN.get(id(func)) or _learn(func)
         if factors is not None:
             self._product(args[factors[0]], args[factors[1]])
-        elif name in _EXPONENTIALS:
+        elif exponential:
             self._exponential(args)
         if allocates:
             for tensor in result if isinstance(result, (tuple, list)) else (result,):
@@ -97,7 +84,7 @@ class Observer(TorchDispatchMode):
         batch = a.shape[0] if a.dim() == 3 else 1
         m, k = (a.shape[-2] if a.dim() > 1 else 1), a.shape[-1]
         n = b.shape[-1] if b.dim() > 1 else 1
-        self._matmuls.append((batch, m, k, n))
+        self._matmuls.add((batch, m, k, n))
         self._flops += 2 * batch * m * k * n
 
     def _exponential(self, args: Any) -> None:
@@ -108,13 +95,34 @@ class Observer(TorchDispatchMode):
                 return
 
     def _output(self, name: str, tensor: torch.Tensor) -> None:
-        storage = tensor.untyped_storage()
-        if storage._cdata in self._alive:
-            return
-        self._remember(storage, storage.nbytes())
-        elements = storage.nbytes() // max(tensor.element_size(), 1)
+        """``tensor`` came out of an operator that may allocate."""
+        elements = tensor.numel()
         if elements > self._largest[0]:
             self._largest = (elements, tuple(tensor.shape), name)
+
+
+class PeakObserver(Observer):
+    """Also adds up what is held, where memory cannot be seen from outside: in the learner's own kernel.
+
+    ``peak_bytes``: the most bytes that storages first seen under the observer held at one time; those given to
+    :meth:`ignore` (the inputs) count as known.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peak_bytes = 0
+        self._live_bytes = 0
+        self._alive: dict[int, weakref.ref[Any]] = {}
+
+    def ignore(self, storages: Iterable[Any]) -> None:
+        for storage in storages:
+            self._remember(storage, 0)
+
+    def _output(self, name: str, tensor: torch.Tensor) -> None:
+        super()._output(name, tensor)
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._alive:
+            self._remember(storage, storage.nbytes())
 
     def _remember(self, storage: Any, size: int) -> None:
         key = storage._cdata
@@ -128,15 +136,15 @@ class Observer(TorchDispatchMode):
         self.peak_bytes = max(self.peak_bytes, self._live_bytes)
 
 
-# what is known of an operator, by its identity (its own hash is slow): name, factors, may it allocate
-_KNOWN: dict[int, tuple[str, tuple[int, int] | None, bool]] = {}
+# what is known of an operator, by its identity (its own hash is slow): name, factors, is it an exp, may it allocate
+_KNOWN: dict[int, tuple[str, tuple[int, int] | None, bool, bool]] = {}
 _kept: list[Any] = []  # the operators of _KNOWN, so that no identity is given away again
 
 
-def _learn(func: Any) -> tuple[str, tuple[int, int] | None, bool]:
+def _learn(func: Any) -> tuple[str, tuple[int, int] | None, bool, bool]:
     name = str(func).rsplit(".", 1)[0]  # aten.bmm of aten.bmm.default
     results = func._schema.returns
     is_view = all(result.alias_info is not None for result in results) or name in _VIEWS
     _kept.append(func)
-    _KNOWN[id(func)] = known = name, _PRODUCTS.get(name), not is_view
+    _KNOWN[id(func)] = known = name, _PRODUCTS.get(name), name in _EXPONENTIALS, not is_view
     return known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 from typing import Any
 
@@ -46,19 +47,28 @@ DENIED = [
 
 
 def apply() -> None:
-    """Load the filter into this process, for good. Signals may go to this process only."""
+    """Load the filters into this process, for good. Signals may go to this process only."""
     sc: Any = pyseccomp
-    refuse, me = sc.ERRNO(errno.EPERM), os.getpid()
+    signals = sc.SyscallFilter(sc.ALLOW)
+    for name in ("kill", "tgkill"):
+        _deny(signals, name, sc.Arg(0, sc.NE, os.getpid()))
+    signals.load()
+    common().load()
+
+
+def _deny(rules: Any, name: str, *conditions: Any) -> None:
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this architecture or libseccomp
+        rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, *conditions)
+
+
+@functools.cache
+def common() -> Any:
+    """What is the same for every worker: put together once, before they are forked."""
+    sc: Any = pyseccomp
     rules = sc.SyscallFilter(sc.ALLOW)
-
-    def deny(name: str, *conditions: Any) -> None:
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this architecture or libseccomp
-            rules.add_rule(refuse, name, *conditions)
-
+    deny = functools.partial(_deny, rules)
     for name in DENIED:
         deny(name)
-    for name in ("kill", "tgkill"):
-        deny(name, sc.Arg(0, sc.NE, me))
     deny("clone", sc.Arg(0, sc.MASKED_EQ, CLONE_THREAD, 0))
     rules.add_rule(sc.ERRNO(errno.ENOSYS), "clone3")  # its flags lie in memory; the C library then uses clone
     deny("prlimit64", sc.Arg(0, sc.NE, 0))
@@ -70,4 +80,4 @@ def apply() -> None:
         deny("ioctl", sc.Arg(1, sc.EQ, request))
     for advice in (MADV_FREE, MADV_COLD, MADV_PAGEOUT):
         deny("madvise", sc.Arg(2, sc.EQ, advice))
-    rules.load()
+    return rules

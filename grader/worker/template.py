@@ -175,6 +175,7 @@ def main(arguments: list[str]) -> None:
     layers = {name: found if name in wanted else (False, "switched off") for name, found in layers.items()}
     walls = confine.Walls({name for name, (ok, _) in layers.items() if ok})
     bans.prepare()
+    serve.start_alike()
     template = Template(control, folder, walls)
     control.sendall(json.dumps({"ready": True, "layers": layers}).encode() + b"\n")
     template.serve()

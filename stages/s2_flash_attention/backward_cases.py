@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from grader.checking.cases import Attention, normal
-from grader.checking.compare import Expected, accumulate_dtype, eps, error_of, largest, rounding
+from grader.checking.compare import Expected, accumulate_dtype, eps, largest, largest_error, rounding
 from grader.checking.wrong_attention import consecutive
 from kernels import oracle
 
@@ -47,7 +47,7 @@ def expected(case: Attention) -> dict[str, Expected]:
         unit = 2 * eps(accumulate_dtype(case.q.dtype)) * (2 + case.logits) + rounding(case.q.dtype)
         case.memo["gradients"] = {}
         for name, want, size in zip(NAMES, truth, sizes, strict=True):
-            measured = max(largest(error_of(plain[name].to(case.q.dtype), want)) for plain in plains)
+            measured = max(largest_error(plain[name].to(case.q.dtype), want) for plain in plains)
             tol = slack * max(3 * measured if math.isfinite(measured) else 0.0, unit * size)
             rows, columns = (case.block_q, case.block_kv) if name == "dq" else (case.block_kv, case.block_q)
             case.memo["gradients"][name] = Expected(name, want, tol, case.q.dtype, rows, columns)

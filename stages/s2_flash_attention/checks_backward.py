@@ -14,8 +14,8 @@ from grader.checking.cases import Attention, Make, Shape, drawing, swapped
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right, only, repeatable, unchanged
-from grader.checking.memory import BLOCK, LENGTH, require_linear, require_no_matrix
-from grader.subject import Trace
+from grader.checking.memory import Size, require_linear, require_no_matrix
+from grader.subject import Outcome, Trace
 from grader.vocabulary import Context, check
 
 from . import backward_cases as back
@@ -98,13 +98,22 @@ def backward_values(ctx: Context) -> None:
 
 @check(MEMORY, points=3.5, concept="linear-memory", needs=(VALUES,))
 def backward_memory(ctx: Context) -> None:
-    """As in s2-forward; P and dP take 21 MB each. The right values too, so that what ran is what was measured."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), LENGTH, BLOCK, dim=8))
+    """As in s2-forward; P and dP are a matrix each."""
+    require_linear(ctx, run_long)
+
+
+def run_long(ctx: Context, size: Size) -> Outcome:
+    case = long_case(ctx, size)
     forward = forward_by_rows(case)
     arguments = (case.q, case.k, case.v, case.dout, *forward)
     outcome = ctx.subject.call(FUNCTION, *arguments, memory=True, observe=True, **case.options())
     require_gradients(ctx, case, require_tensors(ctx, outcome.value, NAMES), forward)
-    require_linear(ctx, outcome)
+    return outcome
+
+
+def long_case(ctx: Context, size: Size) -> Attention:
+    case = cases.one_head(ctx.rng(size.length), size.length, size.block, dim=8)
+    return with_dout(ctx.rng(f"dout {size.length}"), case)
 
 
 def forward_by_rows(case: Attention) -> tuple[Tensor, Tensor]:
@@ -112,8 +121,11 @@ def forward_by_rows(case: Attention) -> tuple[Tensor, Tensor]:
     outs, lses = [], []
     for q in (case.q * case.factor).split(384, dim=2):
         scores = q @ case.k.mT
-        lses.append(scores.logsumexp(-1))
-        outs.append((scores - lses[-1][..., None]).exp_() @ case.v)
+        row_max = scores.amax(-1, keepdim=True)
+        weights = scores.sub_(row_max).exp_()
+        row_sum = weights.sum(-1, keepdim=True)
+        outs.append(weights @ case.v / row_sum)
+        lses.append((row_max + row_sum.log())[..., 0])
     return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
 
 

@@ -10,7 +10,7 @@ from grader.checking.attention_ideas import HEADS, SCALE
 from grader.checking.cases import Attention, Make, Shape, drawing, swapped
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.examine import only, repeatable
-from grader.checking.memory import BLOCK, LENGTH, require_linear
+from grader.checking.memory import Size, require_linear
 from grader.checking.wrong_attention import suspects
 from grader.subject import Outcome
 from grader.vocabulary import Context, check
@@ -46,8 +46,13 @@ def forward_values(ctx: Context) -> None:
 
 @check(MEMORY, points=5, concept="linear-memory", needs=(VALUES,))
 def forward_memory(ctx: Context) -> None:
-    """Memory seen from outside at a length where all scores take 21 MB, and some rows, so that it is this that ran."""
-    case = cases.one_head(ctx.rng(), LENGTH, BLOCK, dim=16)
+    """Memory seen from outside at a length where all scores take many MB."""
+    require_linear(ctx, run_long)
+
+
+def run_long(ctx: Context, size: Size) -> Outcome:
+    """A long sequence; some rows are checked, so that it is this that ran."""
+    case = cases.one_head(ctx.rng(size.length), size.length, size.block, dim=16)
     outcome = ctx.subject.call(FUNCTION, case.q, case.k, case.v, memory=True, observe=True, **case.options())
     out, _ = require_tensors(ctx, outcome.value, NAMES)
     require_like(ctx, out, Expected("attn_out", case.q, 0.0, case.q.dtype), case=case.describe())
@@ -55,7 +60,7 @@ def forward_memory(ctx: Context) -> None:
     if not right(out[:, :, rows], some.expected):
         evidence = evidence_of(out[:, :, rows], some.expected, case.describe())
         ctx.fail(describe(out[:, :, rows], some.expected), evidence=evidence)
-    require_linear(ctx, outcome)
+    return outcome
 
 
 @check(REPEAT, points=0.5, concept="repeatable", needs=(VALUES, MEMORY))

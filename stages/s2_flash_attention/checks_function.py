@@ -12,7 +12,7 @@ from grader.checking.cases import Attention, Make, Shape, drawing, normal
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, returned, right
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right
-from grader.checking.memory import BLOCK, LENGTH, require_linear
+from grader.checking.memory import Size, require_linear
 from grader.subject import Outcome, Raised
 from grader.vocabulary import Context, check, say
 
@@ -20,7 +20,7 @@ from . import backward_cases as back
 from . import forward_cases as cases
 from .backward_cases import NAMES, with_dout
 from .backward_mistakes import backward_suspects
-from .checks_backward import require_gradients, shapes, upstream
+from .checks_backward import long_case, require_gradients, shapes, upstream
 from .forward_calls import Control
 
 APPLY = "FlashAttentionFunction"
@@ -119,10 +119,14 @@ def function_values(ctx: Context) -> None:
 @check(APPLY_MEMORY, points=2.5, concept="linear-memory", needs=(APPLY_VALUES,))
 def function_memory(ctx: Context) -> None:
     """Forward and backward: no N x N matrix is computed or saved."""
-    case = with_dout(ctx.rng("dout"), cases.one_head(ctx.rng(), LENGTH, BLOCK, dim=8))
+    require_linear(ctx, run_long)
+
+
+def run_long(ctx: Context, size: Size) -> Outcome:
+    case = long_case(ctx, size)
     outcome = differentiate(ctx, case, memory=True, observe=True)
     require_gradients(ctx, case, require_tensors(ctx, outcome.value[1], NAMES))
-    require_linear(ctx, outcome)
+    return outcome
 
 
 @check("s2-function.options", points=1, concept="autograd", needs=(APPLY_VALUES, APPLY_MEMORY))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.examine import Examination, all_right, only, repeatable
-from grader.checking.memory import BLOCK, LENGTH, require_linear
+from grader.checking.memory import Size, require_linear
 from grader.checking.modules import (
     Module,
     draw_module,
@@ -19,6 +19,7 @@ from grader.checking.modules import (
     require_parameters,
     require_value_error,
 )
+from grader.subject import Outcome
 from grader.vocabulary import Context, check, say
 
 from .module_mistakes import tiled_module_suspects
@@ -75,16 +76,20 @@ def flash_module_values(ctx: Context) -> None:
 
 @check(MODULE_MEMORY, points=4, concept="linear-memory", needs=("s2-module.parameters", MODULE_VALUES))
 def flash_module_memory(ctx: Context) -> None:
-    """One head of 8, at a length where an N x N matrix takes 21 MB."""
-    case = draw_module(ctx.rng(), 1, LENGTH, 1, 8, BLOCK)
+    """One head of 8, at a length where an N x N matrix takes many MB."""
+    require_linear(ctx, run_long)
+
+
+def run_long(ctx: Context, size: Size) -> Outcome:
+    case = draw_module(ctx.rng(size.length), 1, size.length, 1, 8, size.block)
     outcome = ctx.subject.forward(build(ctx, case), case.x, memory=True, observe=True)
     (output,) = require_tensors(ctx, outcome.value, ("output",))
     require_like(ctx, output, Expected("output", case.x, 0.0, case.x.dtype), case=case.describe())
-    rows = torch.from_numpy(np.sort(ctx.rng("rows").choice(LENGTH, 16, replace=False)))
+    rows = torch.from_numpy(np.sort(ctx.rng("rows").choice(size.length, 16, replace=False)))
     expected = rows_of(case, rows)
     if not right(output[:, rows], expected):
         ctx.fail(describe(output[:, rows], expected), evidence=evidence_of(output[:, rows], expected, case.describe()))
-    require_linear(ctx, outcome)
+    return outcome
 
 
 def rows_of(case: Module, rows: Tensor) -> Expected:

@@ -10,7 +10,8 @@ import torch
 
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.examine import Examination, all_right
-from grader.checking.memory import BLOCK, LENGTH, require_linear
+from grader.checking.memory import Size, require_linear
+from grader.subject import Outcome
 from grader.vocabulary import Context, check
 
 from .varlen_cases import Packed, pack
@@ -81,19 +82,23 @@ def varlen_values(ctx: Context) -> None:
 
 @check(VARLEN_MEMORY, points=1.5, concept="linear-memory", needs=(VARLEN_VALUES,))
 def varlen_memory(ctx: Context) -> None:
-    """A long sequence among short ones; an N x N matrix of it takes 21 MB."""
-    case = pack(ctx.rng(), (40, LENGTH, 24), heads=1, dim=8, block=BLOCK)
+    """A long sequence among short ones; an N x N matrix of it takes many MB."""
+    require_linear(ctx, run_long)
+
+
+def run_long(ctx: Context, size: Size) -> Outcome:
+    case = pack(ctx.rng(size.length), (40, size.length, 24), heads=1, dim=8, block=size.block)
     inputs = (case.q, case.k, case.v, *case.cu_seqlens)
     outcome = ctx.subject.call(VARLEN, *inputs, memory=True, observe=True, **case.options())
     out, _ = require_tensors(ctx, outcome.value, VARLEN_NAMES)
     require_like(ctx, out, Expected("attn_out", case.q, 0.0, case.q.dtype), case=case.describe())
-    rows = torch.from_numpy(np.sort(ctx.rng("rows").choice(LENGTH, 16, replace=False)))
+    rows = torch.from_numpy(np.sort(ctx.rng("rows").choice(size.length, 16, replace=False)))
     part = case.parts()[1]
     some = part.but(q=part.q[:, :, rows], block_q=0).expected
     got = out[40 + rows].transpose(0, 1)[None]
     if not right(got, some):
         ctx.fail(describe(got, some), evidence=evidence_of(got, some, case.describe()))
-    require_linear(ctx, outcome)
+    return outcome
 
 
 VARLEN_NEEDS = (VARLEN_VALUES, VARLEN_MEMORY)

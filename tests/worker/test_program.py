@@ -236,10 +236,9 @@ def test_backward_through_an_autograd_function(program):
 def test_the_observer_tells_products_and_the_largest_tensor(program):
     subject = program("def f(q, k):\n    return (q @ k.transpose(-1, -2)).sum(-1)")
     trace = subject.call("f", torch.randn(8, 4), torch.randn(16, 4), observe=True).trace
-    assert trace.matmuls == [(1, 8, 4, 16)]
+    assert trace.matmuls == {(1, 8, 4, 16)}
     assert trace.flops == 2 * 8 * 4 * 16
     assert (trace.largest, trace.largest_shape, trace.largest_op) == (128, (8, 16), "aten.mm")
-    assert trace.operators["aten.sum"] == 1
 
 
 def test_a_large_view_of_a_small_storage_is_too_large(program):
