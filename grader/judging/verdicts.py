@@ -12,6 +12,7 @@ from grader.results import clean
 from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where, position
 from grader.text import Text, say
 from grader.vocabulary import CheckFailed
+from grader.worker.names import REFUSALS
 
 PASSED = say("通过", "passed")
 
@@ -32,11 +33,6 @@ CRASHES = {
 
 
 SKELETON = re.compile(r"s\d+-[a-z-]+")  # what an unwritten skeleton raises NotImplementedError with
-BANS_SAY = {  # what the worker's bans raise, and the rule behind it
-    "library attention is not allowed in FlashDojo": "library_attention",
-    "this exercise asks you to write softmax yourself": "softmax",
-    "this exercise stays in torch": "numpy",
-}
 
 
 @dataclass
@@ -153,7 +149,7 @@ def _refused(error: Raised, text: str) -> Verdict | None:
     message = getattr(guard, "message", None)
     if isinstance(message, Text):
         return Verdict("failed", message, f"forbidden-{getattr(guard, 'rule', 'escape')}", where=error.where)
-    for words, rule in BANS_SAY.items():
+    for rule, words in REFUSALS.items():
         if words in text:
             told, what = MESSAGES[rule], text.rsplit(": ", 1)[-1] if ": " in text else rule
             message = Text(told.zh.format(what=what), told.en.format(what=what))

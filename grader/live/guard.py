@@ -9,34 +9,17 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from grader.text import Text, say
+from grader.reading.forbidden import MESSAGES
+from grader.text import Text
+from grader.worker.names import ATTENTION, SOFTMAX, TO_ARRAY
 
 ALWAYS = "library_attention"
 
-_NAMES: dict[str, re.Pattern[str]] = {
-    ALWAYS: re.compile(r"attention|multi_?head|transformer", re.IGNORECASE),
-    "softmax": re.compile(r"softmax|softmin|logsumexp|logcumsumexp", re.IGNORECASE),
+NAMES: dict[str, re.Pattern[str]] = {
+    ALWAYS: ATTENTION,
+    "softmax": SOFTMAX,
     "autograd": re.compile(r"^(grad|backward)$"),
-    "numpy": re.compile(r"^(numpy|__array__|__dlpack__)$"),
-}
-
-_MESSAGES: dict[str, Text] = {
-    ALWAYS: say(
-        "不能使用现成的注意力算子（{what}）：这里要你自己写出来",
-        "library attention is not allowed in FlashDojo ({what}): write it yourself",
-    ),
-    "softmax": say(
-        "这道题不能调用现成的 softmax（{what}）：请用 exp、max、sum 自己写",
-        "ready-made softmax is not allowed in FlashDojo here ({what}): write it with exp, max and sum",
-    ),
-    "autograd": say(
-        "这道题不能借助自动求导（{what}）：请按公式自己写梯度",
-        "autograd is not allowed in FlashDojo here ({what}): write the gradient by its formula",
-    ),
-    "numpy": say(
-        "这道题不能离开 torch 改用 numpy（{what}）",
-        "leaving torch for numpy is not allowed in FlashDojo here ({what})",
-    ),
+    "numpy": re.compile(f"^({'|'.join(TO_ARRAY)})$"),
 }
 
 
@@ -44,7 +27,7 @@ class Forbidden(RuntimeError):
     """Learner code called something that the exercise forbids; ``rule`` says which rule."""
 
     def __init__(self, rule: str, what: str):
-        message = _MESSAGES[rule]
+        message = MESSAGES[rule]
         self.rule, self.message = rule, Text(message.zh.format(what=what), message.en.format(what=what))
         super().__init__(str(self.message))
 
@@ -57,7 +40,7 @@ class Guard(TorchFunctionMode):
 
     def __init__(self, bans: Iterable[str] = ()):
         super().__init__()
-        self.patterns = {rule: _NAMES[rule] for rule in (ALWAYS, *bans) if rule in _NAMES}
+        self.patterns = {rule: NAMES[rule] for rule in (ALWAYS, *bans) if rule in NAMES}
         self.refused: Forbidden | None = None
         self._known: dict[str, str | None] = {}
 

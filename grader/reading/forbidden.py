@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from grader.text import Text, say
+from grader.worker.names import ATTENTION, SOFTMAX, TO_ARRAY
 
 ALWAYS = ("escape", "reference")  # rules of every exercise
 
@@ -21,9 +22,6 @@ MESSAGES: dict[str, Text] = {
     "reference": say("用了 {what}；不能用课程的参考实现。", "uses {what}; the course's own reference is not allowed."),
     "tampering": say("用 {what} 改动外部模块；请删掉。", "changes foreign modules through {what}; remove that."),
 }
-
-_ATTENTION = re.compile(r"attention|multi_?head|transformer|scaled_dot|fused_sdp|sdpa", re.IGNORECASE)
-_SOFTMAX = re.compile(r"softmax|softmin|logsumexp|logcumsumexp|cross_?entropy", re.IGNORECASE)
 
 _ROOTS = {
     "library_attention": {
@@ -86,7 +84,7 @@ _ATTRIBUTES = {
         "_scaled_dot_product_attention_math", "TransformerEncoderLayer", "TransformerDecoderLayer",
     },
     "softmax": {"softmax", "log_softmax", "logsumexp", "logcumsumexp", "softmin", "_softmax", "_log_softmax"},
-    "numpy": {"numpy", "__array__", "__array_interface__", "__dlpack__"},
+    "numpy": {*TO_ARRAY, "__array_interface__"},
     "autograd": {"backward", "requires_grad_", "retain_grad"},
     "escape": {
         "__globals__", "__builtins__", "__code__", "__closure__", "__subclasses__", "__import__", "f_globals",
@@ -126,8 +124,8 @@ def rules_of_path(path: str) -> frozenset[str]:
     if root == "torch":
         rules |= {"escape"} if _PRIVATE.search(path) else set()
         rules |= {rule for rule, pattern in _TORCH.items() if pattern.search(path)}
-        rules |= {"library_attention"} if _ATTENTION.search(path) else set()
-        rules |= {"softmax"} if _SOFTMAX.search(path) else set()
+        rules |= {"library_attention"} if ATTENTION.search(path) else set()
+        rules |= {"softmax"} if SOFTMAX.search(path) else set()
     if _NUMPY.search(path):
         rules.add("numpy")
     if _SYS.search(path) or _TYPES.search(path) or _BUILTINS.search(path) or path.startswith("builtins.__builtins__"):

@@ -23,8 +23,8 @@ import torch.onnx.ops
 
 from . import curtains
 from .memory import keep_malloc_honest, warm_up
+from .names import ATTENTION, REFUSALS
 
-ATTENTION = re.compile(r"attention|multi_?head|transformer|_sdp_|sdpa", re.IGNORECASE)
 PYTHON = ("torch.nn", "torch.ao.nn", "torch.onnx", "torch._higher_order_ops", "torch._decomp", "torch._refs",
           "torch.distributions")  # fmt: skip
 KEYS = ("CPU", "AutogradCPU", "Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
@@ -37,7 +37,7 @@ def prepare() -> None:
     warm_up()  # torch reads /proc/cpuinfo and the like at first use, which a worker may not
     curtains.close()
     for disable in (disable_operators, disable_python):
-        disable(ATTENTION, "library attention is not allowed in FlashDojo")
+        disable(ATTENTION, REFUSALS["library_attention"])
     gc.collect()
     gc.freeze()
 

@@ -219,7 +219,7 @@ def test_no_way_into_numpy(program, name):
     if name in "ij":  # an array handed to torch is copied, so that writing to the tensor does not fill it
         assert not subject.call(name, x).value.any()
     else:
-        with pytest.raises(Raised, match="numpy is not allowed"):
+        with pytest.raises(Raised, match="without numpy"):
             subject.call(name, x)
 
 
