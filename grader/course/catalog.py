@@ -22,6 +22,7 @@ from grader.vocabulary import Check
 KINDS = ("function", "class", "autograd_function")
 RULES = ("numpy", "threads", "library_attention", "autograd", "softmax")
 HINTS = 3
+PLANNED = ("s3", "s4", "s5")  # stages of the syllabus that may not be there yet
 COMMON = paths.ROOT / "grader" / "checking" / "misconceptions.toml"
 
 
@@ -110,6 +111,15 @@ class Catalog:
             if id in (stage.id, stage.folder):
                 return stage
         known = ", ".join(stage.id for stage in self.stages)
+        if id.split("_")[0] in PLANNED:
+            raise UnknownStage(
+                say(
+                    "阶段 {id} 还在准备中；现在可选：{known}",
+                    "stage {id} is in preparation; ready are {known}",
+                    id=id,
+                    known=known,
+                )
+            )
         raise UnknownStage(
             say("没有阶段 {id}；可选：{known}", "there is no stage {id}; choose from {known}", id=id, known=known)
         )
