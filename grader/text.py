@@ -9,6 +9,9 @@ import sys
 from typing import NamedTuple
 
 LANGUAGES = ("zh", "en")
+FULL_WIDTH = ("。", "，", "：", "；", "？", "！", "）")
+
+_of_the_file: str | None = None  # the language of the notebook that the command is about
 
 
 class Text(NamedTuple):
@@ -27,7 +30,9 @@ class Text(NamedTuple):
         return {"zh": self.zh, "en": self.en}
 
     def plus(self, other: Text, separator: str = " ") -> Text:
-        return Text(f"{self.zh}{separator}{other.zh}", f"{self.en}{separator}{other.en}")
+        """One after the other. Full-width punctuation brings its own space."""
+        between = separator.lstrip() if self.zh.endswith(FULL_WIDTH) else separator
+        return Text(f"{self.zh}{between}{other.zh}", f"{self.en}{separator}{other.en}")
 
 
 def say(zh: str, en: str, **values: object) -> Text:
@@ -36,11 +41,12 @@ def say(zh: str, en: str, **values: object) -> Text:
 
 
 def language() -> str:
-    """The learner's language: ``FLASHDOJO_LANG``, else the running notebook's, else the locale's, else English."""
+    """The learner's language: ``FLASHDOJO_LANG``, else the notebook's (the running one, or the one a command is about),
+    else the locale's, else English."""
     chosen = os.environ.get("FLASHDOJO_LANG", "").lower()
     if chosen[:2] in LANGUAGES:
         return chosen[:2]
-    spoken = _notebook_language()
+    spoken = _notebook_language() or _of_the_file
     if spoken:
         return spoken
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
@@ -48,6 +54,12 @@ def language() -> str:
         if value:
             return "zh" if value.lower().startswith("zh") else "en"
     return "zh" if (locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"
+
+
+def answer_in(lang: str | None) -> None:
+    """Speak ``lang`` where nobody chose a language; None takes it back."""
+    global _of_the_file
+    _of_the_file = lang
 
 
 def _notebook_language() -> str | None:

@@ -152,7 +152,7 @@ def _notebook(path: Path, text: str) -> _Notebook:
     return _Notebook(
         list(_code_cells(document["cells"], repairs)),
         stage=own.get("stage") if isinstance(own.get("stage"), str) else None,
-        language=own.get("lang") if own.get("lang") in LANGUAGES else None,
+        language=_language(own),
         repairs=repairs,
     )
 
@@ -233,6 +233,20 @@ def _cell(raw: _Raw, repairs: list[Text]) -> Cell:
     if isinstance(tree, SyntaxError):
         return Cell(raw.number, source, grade_id=raw.grade_id, error=tree)
     return Cell(raw.number, source, grade_id=raw.grade_id, tree=tree)
+
+
+def language_of(path: Path) -> str | None:
+    """The language that a notebook says it is written in; None when it says none or cannot be read."""
+    if path.suffix.lower() != ".ipynb":
+        return None
+    with contextlib.suppress(Unreadable, ValueError, RecursionError):
+        document = _dict(json.loads(_decode(_bytes(path), path)))
+        return _language(_dict(_dict(document.get("metadata")).get("flashdojo")))
+    return None
+
+
+def _language(own: dict[str, Any]) -> str | None:
+    return own["lang"] if own.get("lang") in LANGUAGES else None
 
 
 def _drop_repeated(cells: list[Cell], repairs: list[Text]) -> list[Cell]:
