@@ -1,4 +1,4 @@
-"""A bar for whoever waits: on stderr, and only when that is a terminal."""
+"""Something to look at for whoever waits: on stderr, and only when that is a terminal."""
 
 from __future__ import annotations
 
@@ -26,3 +26,14 @@ def progress_bar(title: Text) -> Iterator[Callable[[int, int, dict[str, Any]], N
             bar.update(task, completed=done, total=total, description=f"{title}  {name[:24]}")
 
         yield on_progress
+
+
+@contextmanager
+def waiting(title: Text) -> Iterator[None]:
+    """A line that turns, and goes when the answer comes."""
+    screen = console(sys.stderr)
+    if not screen.is_terminal:
+        yield
+        return
+    with screen.status(str(title)):
+        yield

@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from grader.course import catalog
-from grader.views import content, html, terminal
+from grader.text import Text, say
+from grader.views import content, html, progress, terminal
 
 EVIL = "<script>alert(1)</script> & [red]not markup[/red] \"'"
 
@@ -311,3 +312,20 @@ def test_an_exercise_that_was_not_begun_takes_one_line(submission: dict[str, Any
     out = screen(80)
     terminal.show_submission(out, submission, lang="en")
     assert len([line for line in printed(out).splitlines() if line.strip()]) == 2
+
+
+def test_a_line_turns_only_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    for person in (False, True):
+        out = screen(80, force_terminal=person)
+        monkeypatch.setattr(progress, "console", lambda _, out=out: out)
+        with progress.waiting(say("检查", "checking mine.py")):
+            pass
+        assert ("mine.py" in printed(out) or "检查" in printed(out)) == person
+
+
+@pytest.mark.parametrize(
+    ("first", "joined"),
+    [("不对。", "不对。先改它。"), ("结果：", "结果：先改它。"), ("抛出 KeyError", "抛出 KeyError 先改它。")],
+)
+def test_chinese_sentences_are_joined_without_a_space(first: str, joined: str) -> None:
+    assert Text(first, "Wrong.").plus(Text("先改它。", "Fix it.")) == (joined, "Wrong. Fix it.")
