@@ -7,11 +7,11 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
-from grader.commands.base import Stop, note
+from grader.commands.base import Stop, command, note, trouble
 from grader.exit_codes import BROKEN, USAGE
-from grader.text import LANGUAGES, Text, say
+from grader.text import LANGUAGES, Text, answer_in, say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,15 +19,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 still gets the words
+    answer_in(None)
     try:
-        code = _run(_choose_language(list(sys.argv[1:] if argv is None else argv)))
-        sys.stdout.flush()
+        with contextlib.redirect_stdout(_Output(sys.stdout)):
+            code = _run(_choose_language(list(sys.argv[1:] if argv is None else argv)))
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `flashdojo ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except Exception as error:
         if os.environ.get("FLASHDOJO_DEBUG"):
             raise
@@ -35,14 +34,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         note(f"flashdojo: {message}")
         if getattr(error, "errno", None) == errno.ENOSPC:
             with contextlib.suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest of the buffer cannot go out
+                _let_go(sys.stdout)  # the rest of the buffer cannot go out
         return code
+
+
+def _let_go(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class _Output:
+    """Standard output that may lose its reader (``flashdojo ... | head``): the command goes on to its end and to its
+    exit code, unheard."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            _let_go(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            _let_go(self._stream)
 
 
 def _run(arguments: list[str]) -> int:
     from grader.commands.app import app
 
-    result = app(args=arguments or ["--help"], prog_name="./dojo", standalone_mode=False)
+    result = app(args=arguments or ["--help"], prog_name=command(), standalone_mode=False)
     return result if isinstance(result, int) else 0
 
 
@@ -83,7 +110,7 @@ def explain(error: Exception) -> tuple[Text, int]:
             name=error.name or "?",
         ), BROKEN
     if isinstance(error, OSError):
-        return _system(error)
+        return trouble(error)
     if isinstance(error, CatalogError):
         return say(
             "课程文件有 {n} 处错误，例如：{first}。课程作者可运行 ./dojo dev check。",
@@ -100,22 +127,6 @@ def explain(error: Exception) -> tuple[Text, int]:
         kind=type(error).__name__,
         text=" ".join(str(error).split())[:300],
     ), BROKEN
-
-
-def _system(error: OSError) -> tuple[Text, int]:
-    name = error.filename or "?"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return say("磁盘已满，无法写入。请腾出空间再试。", "the disk is full. Free some space and try again."), BROKEN
-    if isinstance(error, FileNotFoundError):
-        return say("路径不存在：{name}", "no such path: {name}", name=name), USAGE
-    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        return say(
-            "没有权限：{name}。请换一个有权限的位置，或修改它的权限。",
-            "no permission: {name}. Choose another place, or change its permissions.",
-            name=name,
-        ), USAGE
-    text = error.strerror or str(error)
-    return say("系统错误：{name}：{text}", "system error: {name}: {text}", name=name, text=text), BROKEN
 
 
 def _usage(error: Any) -> Text:
@@ -136,7 +147,6 @@ def _usage(error: Any) -> Text:
     else:
         chinese = f"用法不对：{english}"
     context = getattr(error, "ctx", None)
-    command = getattr(context, "command_path", "./dojo")
     return say(
         "{what}{stop_zh}用法：{command} --help",
         "{what_en}{stop_en} See {command} --help",
@@ -144,7 +154,7 @@ def _usage(error: Any) -> Text:
         what_en=english,
         stop_zh="" if chinese.endswith("？") else "。",
         stop_en="?" if "Did you mean" in english else ".",
-        command=command,
+        command=getattr(context, "command_path", command()),
     )
 
 

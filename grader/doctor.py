@@ -261,6 +261,11 @@ LAYERS = {
     "seccomp": (say("seccomp", "seccomp"), say("没有网络、进程、信号", "no network, processes or signals")),
 }
 
+WHY_NOT = {  # what the worker's walls say of themselves, in Chinese
+    "the judge is not root, so the worker is the same user": "评分器不是以 root 运行，学员代码与它是同一用户",
+    "the kernel has no Landlock": "内核没有 Landlock",
+}
+
 FIXES = {
     "user": say("以 root 运行评分器即可启用。", "It is there when the grader runs as root."),
     "landlock": say("需要 Linux 5.13 以上并启用 Landlock。", "It needs Linux 5.13 or newer with Landlock enabled."),
@@ -278,7 +283,8 @@ def _sandbox() -> Iterable[Finding]:
         if ok:
             yield Finding("ok", subject, works)
         else:
-            yield Finding("note", subject, say("没有启用：{why}", "not in force: {why}", why=detail), FIXES.get(layer))
+            why = Text(f"没有启用：{WHY_NOT.get(detail, detail)}", f"not in force: {detail}")
+            yield Finding("note", subject, why, FIXES.get(layer))
     if not any(layers.get(layer, (False, ""))[0] for layer in ("landlock", "seccomp")):
         yield Finding(
             "problem",

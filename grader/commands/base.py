@@ -1,14 +1,18 @@
-"""What every command shares: the way to stop with one clear line, and the way to print."""
+"""What every command shares: the way to stop with one clear line, the way to print, and how commands are spelled."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from grader.exit_codes import USAGE
-from grader.text import Text
+from grader import paths
+from grader.exit_codes import BROKEN, USAGE
+from grader.text import Text, say
 
 
 class Stop(Exception):
@@ -44,3 +48,36 @@ def short(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def from_here(path: Path) -> str:
+    """A path in the clone as it is typed here: relative inside the clone and above it, else in full."""
+    try:
+        here = Path.cwd()
+    except OSError:  # the folder is gone
+        return str(path)
+    near = here.is_relative_to(paths.ROOT) or paths.ROOT.is_relative_to(here)
+    return os.path.relpath(path, here) if near else str(path)
+
+
+def command(*words: str | Path) -> str:
+    """``./dojo WORDS`` so that it can be typed here, wherever that is."""
+    dojo = from_here(paths.ROOT / "dojo")
+    return shlex.join([dojo if os.sep in dojo else f"./{dojo}", *map(str, words)])
+
+
+def trouble(error: OSError) -> tuple[Text, int]:
+    """What the system refused, as a person reads it, and the exit code."""
+    name = error.filename or "?"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return say("磁盘已满，无法写入。请腾出空间再试。", "the disk is full. Free some space and try again."), BROKEN
+    if isinstance(error, FileNotFoundError):
+        return say("路径不存在：{name}", "no such path: {name}", name=name), USAGE
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return say(
+            "没有权限：{name}。请换一个有权限的位置，或修改它的权限。",
+            "no permission: {name}. Choose another place, or change its permissions.",
+            name=name,
+        ), USAGE
+    text = error.strerror or str(error)
+    return say("系统错误：{name}：{text}", "system error: {name}: {text}", name=name, text=text), BROKEN

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from grader import results
-from grader.commands.base import note, short, stop
+from grader.commands.base import command, note, short, stop
 from grader.course import catalog
 from grader.course.catalog import Stage
 from grader.exit_codes import PASSED
 from grader.progress import Progress, keeps_progress
 from grader.reading import submission
 from grader.reading.submission import Program, Unreadable
-from grader.text import say
+from grader.text import Text, answer_in, say
+from grader.views.progress import waiting
+
+LISTED = 5  # files that are named when there are several
 
 
 def check(target: Path, stage_id: str | None) -> int:
-    from grader.judging.desk import Desk
-
     target = _file(target)
-    with Desk() as desk:
+    with _desk(target) as desk:
         return _answer(target, stage_id, desk)
 
 
@@ -30,10 +32,8 @@ def watch(target: Path, stage_id: str | None) -> int:
     save."""
     import watchfiles
 
-    from grader.judging.desk import Desk
-
     target = _file(target)
-    with Desk() as desk, contextlib.suppress(KeyboardInterrupt):
+    with _desk(target) as desk, contextlib.suppress(KeyboardInterrupt):
         _answer(target, stage_id, desk)
         # Editors replace the file when they save: it is the folder that has to be watched.
         wanted = str(target.resolve())
@@ -47,45 +47,83 @@ def watch(target: Path, stage_id: str | None) -> int:
     return PASSED
 
 
+@contextlib.contextmanager
+def _desk(target: Path) -> Iterator[Any]:
+    """A desk for one file, which answers in the file's language. Making it takes a moment: torch is loaded."""
+    answer_in(submission.language_of(target))
+    with waiting(_checking(target)):
+        from grader.judging.desk import Desk
+
+        desk = Desk()
+    with desk:
+        yield desk
+
+
+def _checking(target: Path) -> Text:
+    return say("检查 {file} ……", "checking {file} ...", file=short(target))
+
+
 def _file(target: Path) -> Path:
     """The target itself; in a work folder, its only notebook or program."""
     if not target.is_dir():
         return target
-    found = [path for path in sorted(target.iterdir()) if path.suffix in submission.SUFFIXES and path.is_file()]
-    if len(found) != 1:
+    found = submission.collect(target)
+    here = [path for path in found if path.parent == target]
+    if len(here) != 1:
+        _which(target, here, found)
+    return here[0]
+
+
+def _which(folder: Path, here: list[Path], below: list[Path]) -> NoReturn:
+    """Ends the command with what is in the folder, and what to do."""
+    if not below:
         stop(
             say(
-                "{folder} 里有 {n} 个 .ipynb 或 .py 文件，请指明是哪一个。",
-                "{folder} holds {n} files of .ipynb or .py; name the one you mean.",
-                folder=short(target),
-                n=len(found),
+                "{folder} 里没有 .ipynb 或 .py 文件。先用 {start} 建一份，或指明你的文件。",
+                "{folder} holds no .ipynb and no .py file. Make one with {start}, or name your file.",
+                folder=short(folder),
+                start=command("start"),
             )
         )
-    return found[0]
+    names = [short(path) for path in here or below]
+    listed = ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
+    if here:
+        text = say(
+            "{folder} 里有 {n} 个 .ipynb 或 .py 文件",
+            "{folder} holds {n} .ipynb or .py files",
+            n=len(names),
+            folder=short(folder),
+        )
+    else:
+        text = say(
+            "{folder} 本身没有 .ipynb 或 .py 文件", "{folder} itself holds no .ipynb or .py file", folder=short(folder)
+        )
+    stop(text.plus(say("，请指明是哪一个：{names}", "; name the one you mean: {names}", names=listed), ""))
 
 
 def stage_of(program: Program, stage_id: str | None) -> Stage:
-    """The stage asked for, else the one the notebook names; a notebook of another stage is an error."""
-    if stage_id is None and program.stage is None:
-        stop(
-            say(
-                "{file} 没有说明属于哪个阶段，请加 --stage s1 或 --stage s2。",
-                "{file} does not say which stage it belongs to: add --stage s1 or --stage s2.",
-                file=short(program.path),
-            )
+    """The stage asked for, else the one the notebook names, else the only one whose names it defines; a notebook of
+    another stage is an error."""
+    from grader.judging import which_stage
+
+    course = catalog.load()
+    if stage_id is not None:
+        stage = course.stage(stage_id)
+        other = which_stage.mismatch(program, stage)
+        if other:
+            stop(other)
+        return stage
+    guess = which_stage.guessed(program, course) if program.stage is None else None
+    if guess is None:
+        return which_stage.said(program, course)
+    note(
+        say(
+            "按它定义的名字，作为 {stage} 检查（也可用 --stage 指定）。",
+            "checked as {stage}, going by the names it defines (--stage says otherwise).",
+            stage=guess.id,
         )
-    stage = catalog.load().stage(stage_id or program.stage or "")
-    if program.stage not in (None, stage.id):
-        stop(
-            say(
-                "{file} 是 {its} 的笔记本，不是 {asked} 的。",
-                "{file} is a notebook of {its}, not of {asked}.",
-                file=short(program.path),
-                its=program.stage,
-                asked=stage.id,
-            )
-        )
-    return stage
+    )
+    return guess
 
 
 def _answer(target: Path, stage_id: str | None, desk: Any, clear: bool = False) -> int:
@@ -95,8 +133,8 @@ def _answer(target: Path, stage_id: str | None, desk: Any, clear: bool = False) 
     from grader.views.terminal import console, show_submission
 
     program = submission.read(target)
-    stage = stage_of(program, stage_id)
-    answer = desk.grade(program, stage, only_public=True)
+    with waiting(_checking(target)):
+        answer = desk.grade(program, stage_of(program, stage_id), only_public=True)
     out = console()
     if clear and out.is_terminal:
         out.clear()

@@ -7,9 +7,10 @@ import time
 from rich.text import Text as Styled
 
 from grader import paths
-from grader.commands.base import tell
+from grader.commands.base import command, from_here, tell
+from grader.doctor import LAYERS
 from grader.exit_codes import BROKEN, PASSED
-from grader.text import say
+from grader.text import language, say
 from grader.views.progress import progress_bar
 from grader.views.terminal import console, show_batch
 
@@ -34,7 +35,7 @@ def run() -> int:
         document = grade_paths([CLASS], stage=STAGE, limits=Limits(call=PATIENCE), on_progress=on_progress)
     screen = console()
     show_batch(screen, document["submissions"])
-    in_force = ", ".join(document["device"]["isolation"])
+    layers = [LAYERS[layer][0] for layer in document["device"]["isolation"]]
     screen.print(
         Styled(
             str(
@@ -43,15 +44,15 @@ def run() -> int:
                     "{n} submissions in {seconds:.1f} s; isolation: {layers}",
                     n=len(document["submissions"]),
                     seconds=time.perf_counter() - start,
-                    layers=in_force or "-",
+                    layers=say("、", ", ").pick(language()).join(map(str, layers)) or "-",
                 )
             ),
             style="bright_black",
         )
     )
     tell(say("想看其中一份的详情：", "One of them in full:"))
-    tell("  ./dojo grade examples/submissions/chen.py --stage s2")
+    tell(f"  {command('grade', from_here(CLASS / 'chen.py'), '--stage', STAGE)}")
     tell(say("轮到你了：", "Your turn:"))
-    tell("  ./dojo start s1        ./dojo list        ./dojo doctor")
+    tell(f"  {command('start', 's1')}        {command('list')}        {command('doctor')}")
     broken = [row for row in document["submissions"] if row["status"] != "graded"]
     return BROKEN if broken else PASSED  # wrong answers are what the demo is about; a grader that fails is not

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text as Styled
 
-from grader.commands.base import tell
+from grader.commands.base import command, tell
 from grader.doctor import examine
 from grader.exit_codes import BROKEN, PASSED
 from grader.text import say
@@ -30,5 +30,5 @@ def run() -> int:
     if any(finding.level == "fatal" for finding in findings):
         tell(say("课程现在无法运行，先解决 ✗ 的项目。", "The course cannot run yet: mend what has a ✗ first."))
         return BROKEN
-    tell(say("可以开始：./dojo start", "Ready: ./dojo start"))
+    tell(say("可以开始：{start}", "Ready: {start}", start=command("start")))
     return PASSED

@@ -11,7 +11,8 @@ from typing import Any
 from grader import results
 from grader.commands.base import print_json, short, stop, tell
 from grader.inputs import Secret
-from grader.text import say
+from grader.reading import submission
+from grader.text import answer_in, say
 from grader.views.progress import progress_bar
 from grader.views.terminal import console, show_batch, show_submission
 
@@ -29,7 +30,10 @@ def grade(
 ) -> int:
     from grader.judging.grade import collect, grade_paths
 
-    if student is not None and len(collect(targets, student)) > 1:
+    entries = collect(targets, student)
+    if len(entries) == 1:
+        answer_in(submission.language_of(entries[0].path))
+    if student is not None and len(entries) > 1:
         stop(
             say(
                 "--student 只用于一份提交；多份提交的学号取自文件名或 submitted/<学号>/。",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 from grader import paths
-from grader.commands.base import note, print_json, short, stop, tell
+from grader.commands.base import command, note, print_json, short, stop, tell, trouble
 from grader.course import catalog
 from grader.course.catalog import Exercise, Stage
 from grader.exit_codes import FAILED, PASSED
 from grader.progress import Progress, work_folder
-from grader.text import language, say
+from grader.reading import submission
+from grader.text import answer_in, language, say
 
 
 def _course() -> catalog.Catalog:
@@ -36,8 +38,8 @@ def list_exercises(folder: Path | None, as_json: bool) -> int:
     for stage in stages:
         mine = progress[stage.id]
         done = sum(mine.best(exercise.id) for exercise in stage.exercises)
-        weeks = say("{n} 周", "{n} weeks", n=stage.weeks)
-        heading = f"{stage.title}  ({weeks})  {number(done)}/{number(stage.points)}"
+        weeks = say("（{n} 周）", "  ({n} weeks)", n=stage.weeks)
+        heading = f"{stage.title}{weeks}  {number(done)}/{number(stage.points)}"
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left", title=heading)
         table.add_column("")
         table.add_column(str(say("练习", "exercise")), no_wrap=True)
@@ -50,8 +52,10 @@ def list_exercises(folder: Path | None, as_json: bool) -> int:
         out.print(table)
     tell(
         say(
-            "从 ./dojo start 开始；./dojo hint EXERCISE 给提示。",
-            "Begin with ./dojo start; ./dojo hint EXERCISE gives a hint.",
+            "从 {start} 开始；{hint} 给提示。",
+            "Begin with {start}; {hint} gives a hint.",
+            start=command("start"),
+            hint=command("hint", "EXERCISE"),
         )
     )
     return PASSED
@@ -102,10 +106,18 @@ def start(stage_id: str | None, folder: Path | None) -> int:
         _copy(source, target)
         Progress(target_folder).save()
         tell(say("已创建 {file}：{title}", "Created {file}: {title}", file=short(target), title=str(stage.title)))
+    hint = command("hint", stage.exercises[0].id, *_folder_option(folder, stage.id))
     tell(say("打开它：   {command}", "Open it:        {command}", command=f"{_jupyter()} lab {_quoted(short(target))}"))
-    tell(say("检查它：   {command}", "Check it:       {command}", command=f"./dojo check {_quoted(short(target))}"))
-    tell(say("卡住了：   {command}", "When stuck:     {command}", command=f"./dojo hint {stage.exercises[0].id}"))
+    tell(say("检查它：   {command}", "Check it:       {command}", command=command("check", short(target))))
+    tell(say("卡住了：   {command}", "When stuck:     {command}", command=hint))
     return PASSED
+
+
+def _folder_option(folder: Path | None, stage_id: str) -> list[str]:
+    """``--dir`` for a command that would look elsewhere without it."""
+    if folder is None or folder.resolve() == work_folder(stage_id).resolve():
+        return []
+    return ["--dir", short(folder)]
 
 
 def _first_open(course: catalog.Catalog) -> Stage:
@@ -139,14 +151,21 @@ def _without_resolving(path: Path) -> str:
 
 
 def _quoted(text: str) -> str:
-    import shlex
-
     return shlex.quote(text)
 
 
-def hint(exercise_id: str, folder: Path | None) -> int:
-    exercise = _course().exercise(exercise_id)
+def _open(exercise_id: str, folder: Path | None) -> tuple[Exercise, Progress]:
+    """The exercise and the progress in its work folder, whose notebook says in which language to answer."""
+    course = _course()
+    exercise = course.exercise(exercise_id)
     progress = Progress(work_folder(exercise.stage_id, folder))
+    notebook = progress.folder / f"{course.stage(exercise.stage_id).folder}.ipynb"
+    answer_in(submission.language_of(notebook))
+    return exercise, progress
+
+
+def hint(exercise_id: str, folder: Path | None) -> int:
+    exercise, progress = _open(exercise_id, folder)
     last = len(exercise.hints)
     level = min(progress.hints(exercise.id) + 1, last)
     tell(f"{exercise.id}  {exercise.title}")
@@ -156,7 +175,7 @@ def hint(exercise_id: str, folder: Path | None) -> int:
         try:
             progress.show_hint(exercise.id, level)
         except OSError as error:  # the hint is given all the same
-            note(say("无法记录进度：{why}", "progress cannot be kept: {why}", why=error))
+            note(say("看到第几级没有记下：", "which level you saw was not kept: ").plus(trouble(error)[0], ""))
     tell()
     if level < last:
         tell(say("再运行一次，给出下一级提示。", "Run it again for the next level."))
@@ -165,23 +184,23 @@ def hint(exercise_id: str, folder: Path | None) -> int:
         tell(f"  {entry.title}  {entry.url}")
     tell(
         say(
-            "提示到此为止；通过后可用 ./dojo solution {id} 看解答。",
-            "That was the last one; after passing, ./dojo solution {id}.",
-            id=exercise.id,
+            "提示到此为止；通过后可用 {solution} 看解答。",
+            "That was the last one; after passing, {solution}.",
+            solution=command("solution", exercise.id, *_folder_option(folder, exercise.stage_id)),
         )
     )
     return PASSED
 
 
 def solution(exercise_id: str, force: bool, folder: Path | None) -> int:
-    exercise = _course().exercise(exercise_id)
-    progress = Progress(work_folder(exercise.stage_id, folder))
+    exercise, progress = _open(exercise_id, folder)
     if not force and not progress.passed(exercise.id):
         stop(
             say(
-                "{id} 还没有通过（看的是 {folder}）。先用 ./dojo check 通过它，或加 --force 直接看。",
-                "{id} has not passed yet (looked in {folder}). Pass it with ./dojo check, or add --force.",
+                "{id} 还没有通过（看的是 {folder}）。先用 {check} 通过它，或加 --force 直接看。",
+                "{id} has not passed yet (looked in {folder}). Pass it with {check}, or add --force.",
                 id=exercise.id,
+                check=command("check", short(progress.folder)),
                 folder=short(progress.folder),
             ),
             FAILED,

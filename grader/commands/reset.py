@@ -16,17 +16,18 @@ from grader.course.catalog import Exercise
 from grader.exit_codes import PASSED
 from grader.progress import FOLDER
 from grader.reading import submission
-from grader.text import LANGUAGES, language, say
+from grader.text import LANGUAGES, answer_in, language, say
 
 
 def reset(target: Path, exercise_id: str) -> int:
     exercise = catalog.load(checks=False).exercise(exercise_id)
+    answer_in(submission.language_of(target))
     program = submission.read(target)
     if program.stage not in (None, exercise.stage_id):
         stop(
             say(
-                "{file} 是 {its} 的笔记本，里面没有 {id}。",
-                "{file} is a notebook of {its}; {id} is not in it.",
+                "{file} 是阶段 {its} 的笔记本，里面没有 {id}。请指明 {id} 所在的文件。",
+                "{file} is a notebook of stage {its}; {id} is not in it. Name the file that holds it.",
                 file=short(target),
                 its=program.stage,
                 id=exercise.id,

@@ -60,6 +60,10 @@ def refuses(capsys: pytest.CaptureFixture[str]):
         (["hint", "s2-fourward"], "did you mean s2-forward"),
         (["solution", "nonsense"], "there is no exercise nonsense"),
         (["start", "s9"], "there is no stage s9"),
+        (["start", "s3"], "stage s3 is in preparation; ready are s1, s2"),
+        (["check", "good.py", "--stage", "s4_profiling_tuning"], "is in preparation"),
+        (["check", "below"], "below itself holds no .ipynb or .py file; name the one you mean: below/s1/a.py"),
+        (["check", "bare"], "bare holds no .ipynb and no .py file. Make one with"),
         (["reset", "nowhere.py", "s1-softmax"], "no such file"),
         (["reset", "good.py", "s1-sofmax"], "did you mean s1-softmax"),
         (["reset", "broken.py", "s1-softmax"], "broken.py, line 2: a syntax error"),
@@ -81,6 +85,9 @@ def test_wrong_paths_and_names(refuses, arguments: list[str], says: str) -> None
     Path("notes.txt").write_text("x")
     Path("good.py").write_text("x = 1\n")
     Path("broken.py").write_text("x = 1\ndef softmax(:\n")
+    Path("bare").mkdir()
+    Path("below/s1").mkdir(parents=True)
+    Path("below/s1/a.py").write_text("x = 1\n")
     assert says in refuses(*arguments)
 
 
@@ -129,6 +136,29 @@ def test_a_full_disk_leaves_no_half_notebook(refuses, monkeypatch: pytest.Monkey
     assert list(Path("work/s1").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full"),
+        (PermissionError(errno.EACCES, "Permission denied", "work/s1"), "no permission: work/s1"),
+        (OSError(errno.EROFS, "Read-only file system", "work/s1"), "no permission: work/s1"),
+    ],
+)
+def test_a_hint_that_cannot_be_remembered_is_given(
+    error: OSError, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert main(["hint", "s1-softmax"]) == 0
+    said = capsys.readouterr()
+    assert "Hint 1 of 3" in said.out
+    assert said.err.startswith(f"which level you saw was not kept: {why}")
+    assert said.err.count("\n") == 1
+    assert "Errno" not in said.err
+
+
 def test_output_to_a_full_disk() -> None:
     with open("/dev/full", "w") as full:
         ran = subprocess.run(
@@ -145,14 +175,16 @@ def test_output_to_a_full_disk() -> None:
 def test_output_that_nobody_reads_any_more() -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     ran = subprocess.run(
-        f"{sys.executable} -m grader.cli list --json | head -c 1",
+        f"{sys.executable} -m grader.cli list --json | head -c 1; exit ${{PIPESTATUS[0]}}",
         shell=True,
+        executable="/bin/bash",
         capture_output=True,
         text=True,
         env=environment,
     )
     assert ran.stdout == "{"
     assert ran.stderr == ""
+    assert ran.returncode == 0
 
 
 def test_no_torch(refuses, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 from grader import doctor, paths
 from grader.cli import main
 from grader.doctor import Finding
+from grader.worker import confine
 
 
 @pytest.fixture(autouse=True)
@@ -139,6 +140,19 @@ def test_no_isolation_is_said_out_loud(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [finding.level for finding in findings] == ["ok", "note", "note", "problem"]
     assert "no such syscall" in findings[1].found.en
     assert "your own code only" in findings[-1].found.en
+
+
+def test_what_a_wall_says_of_itself_is_chinese_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confine.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(confine.landlock, "abi", lambda: 0)
+    found = {name: detail for name, (there, detail) in confine.layers().items() if not there}
+    assert {"user", "landlock"} <= found.keys()
+    monkeypatch.setattr(confine, "probe", lambda: {name: (False, detail) for name, detail in found.items()})
+    for finding in doctor._sandbox():
+        assert not any(
+            "a" <= letter <= "z"
+            for letter in finding.found.zh.replace("root", "").replace("Linux", "").replace("Landlock", "")
+        )
 
 
 def test_a_probe_that_breaks_is_one_more_finding(monkeypatch: pytest.MonkeyPatch) -> None:

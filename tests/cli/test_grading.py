@@ -85,6 +85,95 @@ def test_check_in_a_folder_that_cannot_be_written_still_answers(monkeypatch: pyt
     assert main(["check", "mine.py", "--stage", "s1"]) == 1
 
 
+def notebook_of(stage: str, lang: str) -> Path:
+    path = notebooks.path_of(catalog.load().stage(stage), lang, Path())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(notebooks.text_of(notebooks.build(catalog.load().stage(stage), lang)), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("command", ["check", "grade", "hint", "solution", "reset"])
+def test_a_notebook_is_answered_in_its_own_language(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(path: Path, *more: str) -> str:
+        folder = ["--dir", str(path.parent)]
+        arguments = {
+            "hint": ["s1-softmax", *folder],
+            "solution": ["s1-softmax", *folder],
+            "reset": [str(path), "s1-softmax"],
+        }
+        main([command, *arguments.get(command, [str(path)]), *more])
+        said = capsys.readouterr()
+        return said.out + said.err
+
+    def is_chinese(text: str) -> bool:
+        return any("\u4e00" <= letter <= "\u9fff" for letter in text)
+
+    monkeypatch.delenv("FLASHDOJO_LANG")
+    monkeypatch.setenv("LC_ALL", "en_US.UTF-8")
+    chinese, english = notebook_of("s1", "zh"), notebook_of("s1", "en")
+    assert is_chinese(answer(chinese))
+    assert not is_chinese(answer(english))
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert not is_chinese(answer(english))
+    assert not is_chinese(answer(chinese, "--lang", "en"))
+    monkeypatch.setenv("FLASHDOJO_LANG", "zh")
+    assert is_chinese(answer(english))
+
+
+def test_the_stage_of_a_program_is_told_by_its_names(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(SOFTMAX)
+    assert main(["check", "mine.py"]) == 1
+    said = capsys.readouterr()
+    assert said.err == "checked as s1, going by the names it defines (--stage says otherwise).\n"
+    assert "✓ s1-softmax" in said.out
+    Path("mine.py").write_text("def softmax(x:\n    pass\n")  # a syntax error takes no name away
+    assert main(["check", "mine.py"]) == 1
+    assert "SyntaxError" in capsys.readouterr().out
+    Path("mine.py").write_text(SOFTMAX + "\n\ndef merge_states(a, b): ...\n")
+    assert main(["check", "mine.py"]) == 2
+    assert "add --stage (s1, s2)" in capsys.readouterr().err
+
+
+def test_grading_guesses_no_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(SOFTMAX)
+    code, document = graded(capsys, "mine.py")
+    assert code == 2
+    assert "add --stage (s1, s2)" in document["submissions"][0]["message"]["en"]
+
+
+def test_a_notebook_of_another_stage_gets_the_same_words_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(notebook_of("s1", "en"))
+    words = f"{path}: a notebook of stage s1, not of s2. Leave --stage out, or name a file of s2."
+    assert main(["check", path, "--stage", "s2"]) == 2
+    assert words in capsys.readouterr().err
+    assert graded(capsys, path, "--stage", "s2")[1]["submissions"][0]["message"]["en"] == words
+
+
+def test_what_failed_beside_the_definitions_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(SOFTMAX + "\nprint(softmax(nothing))\n")
+    for command in ("check", "grade"):
+        assert main([command, "mine.py", "--stage", "s1"]) == 1
+        text = " ".join(capsys.readouterr().out.split())
+        assert "failed while loading and skipped, the rest counts: line 9 (NameError)" in text
+        assert "✓ s1-softmax" in text
+
+
+def test_check_whose_reader_goes_away_still_tells_and_keeps_what_it_found() -> None:
+    Path("mine.py").write_text(SOFTMAX)
+    ran = subprocess.run(
+        f"{sys.executable} -m grader.cli check mine.py --stage s1 | head -n 1; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+    )
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert Progress(Path()).passed("s1-softmax")
+
+
 def test_watch_answers_at_once_and_after_a_save(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(UNSTABLE)
@@ -218,4 +307,5 @@ def test_the_demo_shows_the_class_and_how_to_go_on(
     assert main(["demo", "--lang", "zh"]) == 0
     text = capsys.readouterr().out
     assert "ada" in text
-    assert "./dojo start" in text
+    assert "dojo start s1" in text
+    assert "隔离：独立进程、资源上限" in text

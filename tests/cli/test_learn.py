@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from grader import paths
 from grader.cli import main
+from grader.commands import base
 from grader.course import catalog, notebooks
 from grader.paths import ROOT
 from grader.progress import Progress
@@ -66,6 +69,43 @@ def test_start_never_overwrites_work(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["start", "s1", "--dir", "mine"]) == 0
     assert notebook.read_text() == "my work"
     assert "stays as it is" in capsys.readouterr().out
+
+
+def printed_commands(text: str) -> dict[str, list[str]]:
+    """The ./dojo commands in a text, by their name."""
+    lines = (shlex.split(line.split(":", 1)[-1]) for line in text.splitlines() if "dojo " in line)
+    return {words[1]: words for words in lines}
+
+
+@pytest.mark.parametrize(("folder", "option"), [(None, []), ("work/s1", []), ("my work", ["--dir", "my work"])])
+def test_start_prints_commands_that_work_from_here(
+    folder: str | None, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["start", "s1", *(["--dir", folder] if folder else [])]) == 0
+    commands = printed_commands(capsys.readouterr().out)
+    notebook = f"{folder or 'work/s1'}/s1_standard_attention.ipynb"
+    assert commands["check"] == [str(ROOT / "dojo"), "check", notebook]
+    assert commands["hint"] == [str(ROOT / "dojo"), "hint", "s1-softmax", *option]
+    assert Path(notebook).is_file()
+    for _ in range(3):
+        assert main(commands["hint"][1:]) == 0
+    assert f"dojo solution s1-softmax{' ' + shlex.join(option) if option else ''}." in capsys.readouterr().out
+    assert Progress(Path(folder or "work/s1")).hints("s1-softmax") == 3
+
+
+def test_commands_are_spelled_for_where_one_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    (clone / "work" / "s1").mkdir(parents=True)
+    monkeypatch.setattr(paths, "ROOT", clone)
+    (tmp_path / "elsewhere").mkdir()
+    for here, spelled in (
+        (clone, "./dojo"),
+        (clone / "work" / "s1", "../../dojo"),
+        (tmp_path, "clone/dojo"),
+        (tmp_path / "elsewhere", f"{clone}/dojo"),
+    ):
+        monkeypatch.chdir(here)
+        assert base.command("list") == f"{spelled} list"
 
 
 def test_start_without_a_stage_takes_the_first_open_one(capsys: pytest.CaptureFixture[str]) -> None:
