@@ -18,7 +18,7 @@ from grader.checking.cases import Attention, normal
 from grader.checking.compare import Expected, eps, largest, largest_error
 from grader.checking.diagnose import Suspect
 from grader.checking.wrong_attention import Changes, simulate
-from grader.subject import Raised
+from grader.subject import Outcome, Raised
 from grader.text import Text, say
 from grader.vocabulary import Context
 
@@ -279,4 +279,18 @@ def require_value_error(ctx: Context, name: str, arguments: tuple[int, int]) -> 
             heads=heads,
         ),
         misconception="indivisible-accepted",
+    )
+
+
+def require_gradient(ctx: Context, outcome: Outcome) -> None:
+    """The output of a module hangs on its parameters; what breaks the graph before the last projection goes unseen."""
+    if any(outcome.differentiable):
+        return
+    ctx.fail(
+        say(
+            "输出不带梯度：反向传播到不了模块的参数。",
+            "The output carries no gradient: backpropagation does not reach the module's parameters.",
+        ),
+        misconception="module-detached",
+        evidence={"got": list(outcome.differentiable), "expected": [True]},
     )

@@ -13,6 +13,7 @@ from grader.checking.modules import (
     draw_module,
     module_suspects,
     one_head,
+    require_gradient,
     require_parameters,
     require_value_error,
 )
@@ -87,7 +88,14 @@ def module_indivisible(ctx: Context) -> None:
     require_value_error(ctx, MODULE, (10, 3))
 
 
-@check("s1-module.repeat", points=2, concept="repeatable", needs=("s1-module.values",))
+@check("s1-module.gradient", points=0.5, concept="module", needs=("s1-module.parameters", "s1-module.values"))
+def module_gradient(ctx: Context) -> None:
+    """A module is there to be trained."""
+    case = draw_module(ctx.rng(), 2, 6, 1, 8)
+    require_gradient(ctx, ctx.subject.forward(ctx.subject.construct(MODULE, case.hidden, case.heads), case.x))
+
+
+@check("s1-module.repeat", points=1.5, concept="repeatable", needs=("s1-module.values",))
 def module_repeat(ctx: Context) -> None:
     """Another length and batch after the first, and the first again: nothing may be remembered, nothing is random."""
     a, b = draw_module(ctx.rng("a"), 2, 6, 1, 8), draw_module(ctx.rng("b"), 1, 9, 1, 8)

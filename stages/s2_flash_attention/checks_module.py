@@ -16,6 +16,7 @@ from grader.checking.modules import (
     draw_module,
     module_suspects,
     one_head,
+    require_gradient,
     require_parameters,
     require_value_error,
 )
@@ -161,8 +162,15 @@ def flash_module_indivisible(ctx: Context) -> None:
     require_value_error(ctx, MODULE, (10, 3))
 
 
+@check("s2-module.gradient", points=0.25, concept="module", needs=MODULE_NEEDS)
+def flash_module_gradient(ctx: Context) -> None:
+    """A module is there to be trained."""
+    case = draw_module(ctx.rng(), 2, 16, 1, 8, 8)
+    require_gradient(ctx, ctx.subject.forward(build(ctx, case), case.x))
+
+
 @check(
-    "s2-module.repeat", points=0.5, concept="repeatable", needs=(*MODULE_NEEDS, "s2-module.heads", "s2-module.tails")
+    "s2-module.repeat", points=0.25, concept="repeatable", needs=(*MODULE_NEEDS, "s2-module.heads", "s2-module.tails")
 )
 def flash_module_repeat(ctx: Context) -> None:
     """The default block_size; another length and batch; the first again."""
