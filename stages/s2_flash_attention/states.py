@@ -51,8 +51,8 @@ class Update:
         return expectations(truth, 30.0)
 
     def describe(self) -> Text:
-        shape = say(f"scores {list(self.scores.shape)}", f"scores {list(self.scores.shape)}")
-        return self.what.plus(shape, ": ")
+        shape = f"scores {list(self.scores.shape)}"
+        return say(f"{self.what.zh}：{shape}", f"{self.what.en}: {shape}")
 
 
 @dataclass(frozen=True)
