@@ -20,7 +20,8 @@ from pathlib import Path
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 PLACEHOLDER = {"zh": "在这里写代码", "en": "your code here"}
 COMMENT_COLUMNS = 92
-CLOSING = "，。；：、）」”！？"
+LOOK_BACK = 24  # columns that a line of a comment may be shorter to end between two words
+OPENING, CLOSING = "（「“", "，。；：、）」”！？"
 ROLES = ("picture", "given", "given-check")  # of the cells in cells.py
 _LANGUAGE_LINE = re.compile(r"^(\s*)# (zh|en): ?(.*)$")
 _STEP = re.compile(r"第 \d+ 步|Step \d+")
@@ -54,20 +55,39 @@ def in_language(source: str, lang: str) -> str:
 
 
 def _wrapped(indent: str, paragraph: list[str]) -> list[str]:
-    """A comment on lines of at most COMMENT_COLUMNS columns; Chinese characters are two wide and break anywhere."""
+    """A comment on lines of at most COMMENT_COLUMNS columns; Chinese characters are two wide."""
     text = paragraph[0]
     for more in paragraph[1:]:
         text += more if _wide(text[-1]) or _wide(more[0]) else f" {more}"
     hang = "  " if _STEP.match(text) else ""
-    lines, line, width = [], "", len(indent) + 2
+    lines: list[str] = []
+    line: list[str] = []
     for word in re.findall(r"\s*[!-~]+|\s*\S", text):
-        columns = sum(1 + _wide(char) for char in word)
-        if line and width + columns > COMMENT_COLUMNS and word.strip()[0] not in CLOSING:
-            lines.append(f"{indent}# {line}")
-            line, width = hang + word.lstrip(), len(indent) + 2 + len(hang) + columns
+        too_long = len(indent) + 2 + _columns([*line, word]) > COMMENT_COLUMNS
+        if line and too_long and word.strip()[0] not in CLOSING:
+            end = _seam([*line, word])
+            lines.append("".join(line[:end]))
+            first, *rest = [*line[end:], word]
+            line = [hang + first.lstrip(), *rest]
         else:
-            line, width = line + word, width + columns
-    return [*lines, f"{indent}# {line}".rstrip()]
+            line.append(word)
+    return [f"{indent}# {line}".rstrip() for line in [*lines, "".join(line)]]
+
+
+def _seam(words: list[str]) -> int:
+    """How many words stay on a line that the last one would make too long: up to a space or a mark not far back, so
+    that no Chinese word is cut; else all but the last."""
+    for end in range(len(words) - 1, 0, -1):
+        before, after = words[end - 1], words[end]
+        if _columns(words[end:-1]) > LOOK_BACK:
+            break
+        if after[0].isspace() or after[0] in OPENING or before[-1] in CLOSING:
+            return end
+    return len(words) - 1
+
+
+def _columns(words: list[str]) -> int:
+    return sum(1 + _wide(char) for word in words for char in word)
 
 
 def _wide(char: str) -> bool:

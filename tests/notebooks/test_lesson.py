@@ -82,6 +82,14 @@ def test_chinese_wraps_by_width_and_no_line_begins_with_a_closing_mark() -> None
     assert not any(line[2] == "，" for line in lines)
 
 
+def test_a_chinese_line_ends_between_two_words_where_it_can() -> None:
+    for length in range(33, 45):
+        one, two = in_language(f"# zh: {'长' * length}，最大值看不见的位置（见上）\n", "zh").splitlines()
+        assert one.endswith(("，", "位置"))
+        assert two.startswith(("# 最大值", "# （见上）"))
+    assert in_language("# zh: " + "长" * 50 + "\n", "zh") == f"# {'长' * 45}\n# {'长' * 5}\n"
+
+
 def test_headers_are_split_off_and_joined_without_repetition() -> None:
     imports, body = split_header(SOURCE)
     assert imports == ["import math", "import torch"]
