@@ -18,27 +18,26 @@ from grader import results
 from grader.course.catalog import Exercise, Stage
 from grader.inputs import Secret
 from grader.judging import verdicts
-from grader.judging.patience import Patience
+from grader.judging.allowance import Allowance
 from grader.judging.verdicts import Verdict
 from grader.reading.policy import Policy
 from grader.reading.source import Source
 from grader.reading.submission import Program, shown
 from grader.subject import Crashed, Missing, Subject, SubjectError, TimedOut, Where, position
-from grader.text import Text, say
+from grader.text import Text, listed, say
 from grader.vocabulary import Check, CheckFailed, Context
 
 BANS = frozenset({"softmax", "autograd", "numpy"})  # rules that a worker enforces by itself
-PATIENCE = 2  # checks of one exercise that may time out or crash; the rest of it is then not run
+INTERRUPTIONS = 2  # checks of one exercise that may time out or crash; the rest of it is then not run
 NAMED = 5  # places of failed statements that are named
 
 log = logging.getLogger("flashdojo")
 
 SubjectFactory = Callable[[frozenset[str]], Subject]
-Progress = Callable[[Exercise, Check, dict[str, Any]], None]
 
 
 @dataclass
-class _Progressing:
+class _Underway:
     """An exercise on its way through its checks."""
 
     exercise: Exercise
@@ -60,7 +59,6 @@ def grade_program(
     subject_factory: SubjectFactory,
     only_public: bool = False,
     exercises: Collection[str] | None = None,
-    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """One element of the result document's ``submissions``.
 
@@ -71,8 +69,8 @@ def grade_program(
     source = Source(program)
     policy = Policy(source)
     chosen = [exercise for exercise in stage.exercises if exercises is None or exercise.id in exercises]
-    states = [_Progressing(exercise, _selected(exercise, only_public)) for exercise in chosen]
-    patience = Patience()
+    states = [_Underway(exercise, _selected(exercise, only_public)) for exercise in chosen]
+    allowance = Allowance()
     stumbles: dict[Where | None, str] = {}
     with _subjects(subject_factory) as subject_for:
         later = []
@@ -80,14 +78,14 @@ def grade_program(
             bans = BANS & frozenset(state.exercise.forbid)
             reason = _ruled_out(state.exercise, source, policy)
             if reason:
-                _give_all(state, reason, progress)
+                _give_all(state, reason)
                 continue
-            subject = patience.around(subject_for(bans))
+            subject = allowance.around(subject_for(bans))
             stumbles |= _stumbles(subject)
-            if not _advance(state, subject, source, student, secret, progress, until_interrupted=True):
+            if not _advance(state, subject, source, student, secret, until_interrupted=True):
                 later.append((state, subject))
         for state, subject in later:  # whatever hangs or crashes waits until the others had their turn
-            _advance(state, subject, source, student, secret, progress, until_interrupted=False)
+            _advance(state, subject, source, student, secret, until_interrupted=False)
     _point_to_causes(states, source)
     broken = next((state.broken for state in states if state.broken), None)
     return results.submission(
@@ -108,8 +106,8 @@ def judge_exercise(
 ) -> dict[str, Any]:
     """The checks of one exercise on any subject, without reading source: what the notebook's ``check`` shows. The
     grader's own mistakes are raised."""
-    state = _Progressing(exercise, _selected(exercise, only_public))
-    _advance(state, subject, None, student, secret or Secret(), None, until_interrupted=False)
+    state = _Underway(exercise, _selected(exercise, only_public))
+    _advance(state, subject, None, student, secret or Secret(), until_interrupted=False)
     if state.broken:
         raise RuntimeError(state.broken.en)
     return _exercise_row(state)
@@ -170,7 +168,7 @@ def _stumbles(subject: Any) -> dict[Where | None, str]:
         return {}
 
 
-def _skipped(stumbles: dict[Where | None, str], states: list[_Progressing]) -> list[Text]:
+def _skipped(stumbles: dict[Where | None, str], states: list[_Underway]) -> list[Text]:
     """One line about these statements, without those that a verdict points to already."""
     told = {verdict.where for state in states for verdict, _ in state.verdicts.values()}
     places = [(position(place), results.clean(kind)) for place, kind in stumbles.items() if place not in told]
@@ -187,18 +185,17 @@ def _skipped(stumbles: dict[Where | None, str], states: list[_Progressing]) -> l
     ]
 
 
-def _give_all(state: _Progressing, verdict: Verdict, progress: Progress | None) -> None:
+def _give_all(state: _Underway, verdict: Verdict) -> None:
     for check in state.checks:
-        _record(state, check, verdict, 0.0, progress)
+        state.verdicts[check.id] = verdict, 0.0
 
 
 def _advance(
-    state: _Progressing,
+    state: _Underway,
     subject: Subject,
     source: Source | None,
     student: str,
     secret: Secret,
-    progress: Progress | None,
     *,
     until_interrupted: bool,
 ) -> bool:
@@ -214,15 +211,15 @@ def _advance(
         if unmet:
             causes = [need for need in unmet if state.verdicts[need][0].status != "blocked"]
             verdict = verdicts.blocked(causes or unmet)
-        elif state.interrupted >= PATIENCE:
-            verdict = verdicts.given_up(PATIENCE)
+        elif state.interrupted >= INTERRUPTIONS:
+            verdict = verdicts.given_up(INTERRUPTIONS)
         else:
             verdict = _run(check, state, Context(subject, check.id, student, secret), source)
-        _record(state, check, verdict, time.perf_counter() - start, progress)
+        state.verdicts[check.id] = verdict, time.perf_counter() - start
     return True
 
 
-def _run(check: Check, state: _Progressing, context: Context, source: Source | None) -> Verdict:
+def _run(check: Check, state: _Underway, context: Context, source: Source | None) -> Verdict:
     exercise = state.exercise
     try:
         check.run(context)
@@ -248,13 +245,7 @@ def _run(check: Check, state: _Progressing, context: Context, source: Source | N
     return verdicts.passed()
 
 
-def _record(state: _Progressing, check: Check, verdict: Verdict, seconds: float, progress: Progress | None) -> None:
-    state.verdicts[check.id] = verdict, seconds
-    if progress:
-        progress(state.exercise, check, _check_row(check, verdict, seconds))
-
-
-def _point_to_causes(states: list[_Progressing], source: Source) -> None:
+def _point_to_causes(states: list[_Underway], source: Source) -> None:
     """A failure whose code rests on another exercise that fails too says so: that one is to be mended first."""
     failing = {
         state.exercise.name: state.exercise.id
@@ -268,14 +259,17 @@ def _point_to_causes(states: list[_Progressing], source: Source) -> None:
         causes = [id for name, id in failing.items() if name in used and name != state.exercise.name]
         if not causes:
             continue
-        ids = ", ".join(causes)
-        hint = say("它用到的 {ids} 也没通过，先改它。", "It rests on {ids}, which fails too; fix that first.", ids=ids)
+        fails_too = say(
+            "它用到的 {ids} 也没通过，先改它。",
+            "It rests on {ids}, which fails too; fix that first.",
+            ids=listed(causes),
+        )
         for check_id, (verdict, seconds) in state.verdicts.items():
             if verdict.status in ("failed", "error", "timeout"):
-                state.verdicts[check_id] = Verdict(**(vars(verdict) | {"message": verdict.message.plus(hint)})), seconds
+                state.verdicts[check_id] = Verdict(**(vars(verdict) | {"message": verdict.message.plus(fails_too)})), seconds
 
 
-def _exercise_row(state: _Progressing) -> dict[str, Any]:
+def _exercise_row(state: _Underway) -> dict[str, Any]:
     return results.exercise(state.exercise.id, [_check_row(check, *state.verdicts[check.id]) for check in state.checks])
 
 

@@ -11,7 +11,7 @@ from grader.subject import Subject, TimedOut
 WALL_LIMIT = 120.0  # seconds inside learner code, over all calls of one submission; honest work takes well under one
 
 
-class Patience:
+class Allowance:
     """Counts the time spent in learner code and refuses further calls when it is used up."""
 
     def __init__(self, limit: float = WALL_LIMIT):
@@ -23,8 +23,8 @@ class Patience:
 
 
 class _Timed:
-    def __init__(self, subject: Subject, patience: Patience):
-        self._subject, self._patience = subject, patience
+    def __init__(self, subject: Subject, allowance: Allowance):
+        self._subject, self._allowance = subject, allowance
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._subject, name)
@@ -32,12 +32,12 @@ class _Timed:
 
     def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **kwargs: Any) -> Any:
-            if self._patience.used > self._patience.limit:
-                raise TimedOut(self._patience.limit)
+            if self._allowance.used > self._allowance.limit:
+                raise TimedOut(self._allowance.limit)
             start = time.perf_counter()
             try:
                 return method(*args, **kwargs)
             finally:
-                self._patience.used += time.perf_counter() - start
+                self._allowance.used += time.perf_counter() - start
 
         return timed
