@@ -29,7 +29,7 @@ def flash_attention_backward(
     group = heads_q // heads_kv
     # zh: 第 1 步：dq、dk、dv 的累加器用 float32（输入 float64 则 float64），大小是 O(N)，不是 O(N^2)。
     # en: Step 1: accumulators for dq, dk, dv in float32 (float64 for float64 input); their size is O(N), not O(N^2).
-    # zh: 第 2 步：D 项：每一行 rowsum(dO * O)，只需算一次。
+    # zh: 第 2 步：D 项，即每一行的 rowsum(dO * O)，只需算一次。
     # en: Step 2: the D term, rowsum(dO * O) for each row, once.
     # zh: 第 3 步：逐块重算 S 和 P = exp(S - lse)。P 不需要再归一化，也不需要最大值；看不见的位置 P 为 0。
     # en: Step 3: tile by tile recompute S and P = exp(S - lse). That is normalised already and needs no maximum;
