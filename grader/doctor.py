@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from grader import paths
-from grader.text import Text, say
+from grader.text import Text, listed, say
 
 NEEDED_SPACE = 1 << 30  # bytes: notebooks, scratch folders, the package cache of a repair
 
@@ -152,7 +152,7 @@ def _layout() -> Iterable[Finding]:
             "{root} 里缺少 {parts}：运行的是装进 site-packages 的副本",
             "{root} has no {parts}: this is a copy in site-packages",
             root=paths.ROOT,
-            parts=", ".join(missing),
+            parts=listed(missing),
         ),
         say("请在克隆的仓库里用 ./dojo 运行。", "Run ./dojo inside a clone of the repository."),
     )
@@ -181,7 +181,7 @@ def _clash() -> Iterable[Finding]:
             say(
                 "还装有同名的发行包 {names}，这里用的是我们的",
                 "another distribution, {names}, has it too; ours comes first here",
-                names=", ".join(sorted(others)),
+                names=listed(sorted(others)),
             ),
         )
     else:

@@ -6,6 +6,7 @@ import locale
 import os
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 LANGUAGES = ("zh", "en")
@@ -36,8 +37,16 @@ class Text(NamedTuple):
 
 
 def say(zh: str, en: str, **values: object) -> Text:
-    """``say("形状是 {got}", "the shape is {got}", got=...)``: both sentences, filled from the same values."""
-    return Text(zh.format(**values), en.format(**values)) if values else Text(zh, en)
+    """``say("形状是 {got}", "the shape is {got}", got=...)``: both sentences, filled from the same values. A value that
+    is a :class:`Text` goes into each in its language."""
+    if not values:
+        return Text(zh, en)
+    sentences = {"zh": zh, "en": en}
+    return Text(*(sentence.format(**_in(lang, values)) for lang, sentence in sentences.items()))
+
+
+def _in(lang: str, values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value.pick(lang) if isinstance(value, Text) else value for name, value in values.items()}
 
 
 def language() -> str:
@@ -54,6 +63,12 @@ def language() -> str:
         if value:
             return "zh" if value.lower().startswith("zh") else "en"
     return "zh" if (locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"
+
+
+def listed(names: Iterable[str]) -> Text:
+    """Names side by side, as each language separates them."""
+    each = list(names)
+    return Text("、".join(each), ", ".join(each))
 
 
 def answer_in(lang: str | None) -> None:

@@ -15,7 +15,7 @@ from grader.exit_codes import PASSED
 from grader.progress import Progress, keeps_progress
 from grader.reading import submission
 from grader.reading.submission import Program, Unreadable
-from grader.text import Text, answer_in, say
+from grader.text import Text, answer_in, listed, say
 from grader.views.progress import waiting
 
 LISTED = 5  # files that are named when there are several
@@ -86,7 +86,7 @@ def _which(folder: Path, here: list[Path], below: list[Path]) -> NoReturn:
             )
         )
     names = [short(path) for path in here or below]
-    listed = ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
+    some = listed([*names[:LISTED], *(["..."] if len(names) > LISTED else [])])
     if here:
         text = say(
             "{folder} 里有 {n} 个 .ipynb 或 .py 文件",
@@ -98,7 +98,7 @@ def _which(folder: Path, here: list[Path], below: list[Path]) -> NoReturn:
         text = say(
             "{folder} 本身没有 .ipynb 或 .py 文件", "{folder} itself holds no .ipynb or .py file", folder=short(folder)
         )
-    stop(text.plus(say("，请指明是哪一个：{names}", "; name the one you mean: {names}", names=listed), ""))
+    stop(text.plus(say("，请指明是哪一个：{names}", "; name the one you mean: {names}", names=some), ""))
 
 
 def stage_of(program: Program, stage_id: str | None) -> Stage:

@@ -10,7 +10,7 @@ from grader import paths
 from grader.commands.base import command, from_here, tell
 from grader.doctor import LAYERS
 from grader.exit_codes import BROKEN, PASSED
-from grader.text import language, say
+from grader.text import listed, say
 from grader.views.progress import progress_bar
 from grader.views.terminal import console, show_batch
 
@@ -35,7 +35,7 @@ def run() -> int:
         document = grade_paths([CLASS], stage=STAGE, limits=Limits(call=PATIENCE), on_progress=on_progress)
     screen = console()
     show_batch(screen, document["submissions"])
-    layers = [LAYERS[layer][0] for layer in document["device"]["isolation"]]
+    layers = [str(LAYERS[layer][0]) for layer in document["device"]["isolation"]]
     screen.print(
         Styled(
             str(
@@ -44,7 +44,7 @@ def run() -> int:
                     "{n} submissions in {seconds:.1f} s; isolation: {layers}",
                     n=len(document["submissions"]),
                     seconds=time.perf_counter() - start,
-                    layers=say("、", ", ").pick(language()).join(map(str, layers)) or "-",
+                    layers=listed(layers or ["-"]),
                 )
             ),
             style="bright_black",

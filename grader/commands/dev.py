@@ -11,7 +11,7 @@ from rich.text import Text as Styled
 
 from grader.commands.base import short, stop, tell
 from grader.exit_codes import FAILED, PASSED
-from grader.text import say
+from grader.text import listed, say
 from grader.views.terminal import console
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def check(stage: str | None, only: str | None) -> int:
             say(
                 "没有这种证明：{kinds}；可选：{known}",
                 "no such kind of proof: {kinds}; choose from {known}",
-                kinds=", ".join(unknown),
-                known=", ".join(proofs.KINDS),
+                kinds=listed(unknown),
+                known=listed(proofs.KINDS),
             )
         )
     start = time.perf_counter()

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from grader import paths
-from grader.text import Text, say
+from grader.text import Text, listed, say
 from grader.vocabulary import Check
 
 KINDS = ("function", "class", "autograd_function")
@@ -110,7 +110,7 @@ class Catalog:
         for stage in self.stages:
             if id in (stage.id, stage.folder):
                 return stage
-        known = ", ".join(stage.id for stage in self.stages)
+        known = listed(stage.id for stage in self.stages)
         if id.split("_")[0] in PLANNED:
             raise UnknownStage(
                 say(
@@ -135,7 +135,7 @@ def find_exercise(exercises: list[Exercise], id: str) -> Exercise:
         if exercise.id == wanted:
             return exercise
     known = [exercise.id for exercise in exercises]
-    close = ", ".join(difflib.get_close_matches(wanted, known, n=3, cutoff=0.5) or known)
+    close = listed(difflib.get_close_matches(wanted, known, n=3, cutoff=0.5) or known)
     raise UnknownExercise(
         say("没有练习 {id}；是不是 {close}？", "there is no exercise {id}; did you mean {close}?", id=id, close=close)
     )

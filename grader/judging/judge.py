@@ -259,14 +259,14 @@ def _point_to_causes(states: list[_Underway], source: Source) -> None:
         causes = [id for name, id in failing.items() if name in used and name != state.exercise.name]
         if not causes:
             continue
-        fails_too = say(
+        cause = say(
             "它用到的 {ids} 也没通过，先改它。",
             "It rests on {ids}, which fails too; fix that first.",
             ids=listed(causes),
         )
         for check_id, (verdict, seconds) in state.verdicts.items():
             if verdict.status in ("failed", "error", "timeout"):
-                state.verdicts[check_id] = Verdict(**(vars(verdict) | {"message": verdict.message.plus(fails_too)})), seconds
+                state.verdicts[check_id] = Verdict(**(vars(verdict) | {"message": verdict.message.plus(cause)})), seconds
 
 
 def _exercise_row(state: _Underway) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from grader.course.catalog import Exercise
 from grader.reading.forbidden import MESSAGES
 from grader.results import clean
 from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where, position
-from grader.text import Text, say
+from grader.text import Text, listed, say
 from grader.vocabulary import CheckFailed
 from grader.worker.names import REFUSALS
 
@@ -49,8 +49,7 @@ def passed() -> Verdict:
 
 
 def blocked(needs: list[str]) -> Verdict:
-    names = ", ".join(needs)
-    return Verdict("blocked", say("要先通过 {names}。", "waits for {names}.", names=names))
+    return Verdict("blocked", say("要先通过 {names}。", "waits for {names}.", names=listed(needs)))
 
 
 def given_up(times: int) -> Verdict:

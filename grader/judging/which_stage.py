@@ -7,14 +7,14 @@ import re
 from grader import results
 from grader.course.catalog import Catalog, Stage, UnknownStage
 from grader.reading.submission import Program, Unreadable, shown
-from grader.text import Text, say
+from grader.text import Text, listed, say
 
 DEFINITION = re.compile(r"^(?:(?:def|class)\s+(\w+)|(\w+)\s*=(?!=))", re.MULTILINE)
 
 
 def said(program: Program, course: Catalog) -> Stage:
     """The stage that the notebook names; raises :class:`Unreadable` when there is none."""
-    known = ", ".join(stage.id for stage in course.stages)
+    known = listed(stage.id for stage in course.stages)
     if program.stage is None:
         raise Unreadable(
             say(

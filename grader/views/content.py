@@ -9,7 +9,7 @@ from typing import Any
 
 from grader.course import catalog
 from grader.subject import Where, position
-from grader.text import Text, say
+from grader.text import Text, listed, say
 from grader.views.facts import as_number, facts
 
 MARKS = {"passed": "✓", "failed": "✗", "error": "!", "timeout": "⧗", "blocked": "·", "not_measured": "○"}
@@ -92,10 +92,13 @@ class Block:
         said = " ".join(line.message.en for line in lines)
         causes = [line.name for line in self.lines if re.search(rf"{re.escape(line.id)}(?![\w-])", said)]
         n, points = len(lines), number(sum(line.points for line in lines))
-        verb = "waits" if n == 1 else "wait"
-        return Text(
-            f"另有 {n} 项检查等待 {'、'.join(causes)} 通过（0/{points} 分）",
-            f"{n} more {verb} for {', '.join(causes)} (0/{points} points)",
+        return say(
+            "另有 {n} 项检查等待 {causes} 通过（0/{points} 分）",
+            "{n} more {waits} for {causes} (0/{points} points)",
+            n=n,
+            waits="waits" if n == 1 else "wait",
+            causes=listed(causes),
+            points=points,
         )
 
 
@@ -138,8 +141,7 @@ def ideas(submission: Mapping[str, Any]) -> list[Text]:
                 title = stage.misconceptions[idea].title
                 found.setdefault(idea, Text(f"{name}：{title.zh}", f"{name}: {title.en}"))
     if absent:
-        names = dict.fromkeys(absent)
-        found[""] = Text("没有写：" + "、".join(names), "not written: " + ", ".join(names))
+        found[""] = say("没有写：{names}", "not written: {names}", names=listed(dict.fromkeys(absent)))
     return list(found.values())
 
 

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from grader.course import catalog
-from grader.text import Text, say
+from grader.text import Text, listed, say
 from grader.views import content, html, progress, terminal
 
 EVIL = "<script>alert(1)</script> & [red]not markup[/red] \"'"
@@ -321,6 +321,14 @@ def test_a_line_turns_only_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None
         with progress.waiting(say("检查", "checking mine.py")):
             pass
         assert ("mine.py" in printed(out) or "检查" in printed(out)) == person
+
+
+def test_a_text_within_a_text_is_in_its_language() -> None:
+    names = listed(["s1", "s2"])
+    assert say("可选：{names}，{n}", "choose from {names}, {n}", names=names, n=2) == (
+        "可选：s1、s2，2",
+        "choose from s1, s2, 2",
+    )
 
 
 @pytest.mark.parametrize(
