@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +266,7 @@ def _point_to_causes(states: list[_Underway], source: Source) -> None:
         )
         for check_id, (verdict, seconds) in state.verdicts.items():
             if verdict.status in ("failed", "error", "timeout"):
-                state.verdicts[check_id] = Verdict(**(vars(verdict) | {"message": verdict.message.plus(cause)})), seconds
+                state.verdicts[check_id] = replace(verdict, message=verdict.message.plus(cause)), seconds
 
 
 def _exercise_row(state: _Underway) -> dict[str, Any]:
