@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sysconfig
@@ -77,6 +78,8 @@ def grade_paths(
     secret = secret or Secret()
     done = 0
     lock = threading.Lock()
+    gc.collect()
+    gc.freeze()  # else every collection walks through all of torch, which costs as much as reading a submission
     with Template() if template is None else nullcontext(template) as template, one_thread():
         grading = _Grading(course, wanted, secret, template, only_public, chosen, limits)
 

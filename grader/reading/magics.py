@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import re
 import threading
 import warnings
@@ -26,6 +27,7 @@ def _silent() -> Iterator[None]:
         yield
 
 
+@functools.lru_cache(maxsize=8)  # a cell is asked for several times
 def parse(source: str) -> ast.Module | SyntaxError:
     """The tree, or why there is none. Never raises, whatever the source."""
     try:

@@ -13,6 +13,19 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Scoped = Function | ast.ClassDef | Comprehension
 
+# Nodes without anything below them that say no more than their parent's type does
+_BARE = frozenset(
+    kind
+    for base in (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+    for kind in base.__subclasses__()
+)
+_SCOPED = frozenset(Scoped.__args__)
+_BINDING = frozenset({
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign,
+    ast.NamedExpr, ast.Name, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.For,
+    ast.comprehension, ast.withitem,
+})  # fmt: skip
+
 
 @dataclass(eq=False)
 class Scope:
@@ -42,13 +55,26 @@ def walk(root: ast.AST, scope: Scope | None = None) -> Iterator[tuple[ast.AST, S
     while stack:
         node, scope = stack.pop()
         yield node, scope
-        if isinstance(node, Scoped):
+        if type(node) in _SCOPED:
+            assert isinstance(node, Scoped)
             outside, inside = _split(node)
             inner = _scope(node, scope)
             stack += [(child, inner) for child in reversed(inside)]
             stack += [(child, scope) for child in reversed(outside)]
         else:
-            stack += [(child, scope) for child in reversed(list(ast.iter_child_nodes(node)))]
+            stack += [(child, scope) for child in reversed(_children(node))]
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """``ast.iter_child_nodes`` without the bare ones."""
+    found = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [item for item in value if isinstance(item, ast.AST) and type(item) not in _BARE]
+        elif isinstance(value, ast.AST) and type(value) not in _BARE:
+            found.append(value)
+    return found
 
 
 def _split(node: Scoped) -> tuple[list[ast.AST], list[ast.AST]]:
@@ -101,11 +127,13 @@ def _own_nodes(node: Scoped) -> Iterator[ast.AST]:
         elif isinstance(child, Scoped):
             stack += _split(child)[0]
         else:
-            stack += ast.iter_child_nodes(child)
+            stack += _children(child)
 
 
 def bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST | None]]:
     """The names that this very node binds, each with the expression or import it comes from, where that is plain."""
+    if type(node) not in _BINDING:
+        return
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name, None
     elif isinstance(node, ast.Import | ast.ImportFrom):

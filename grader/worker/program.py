@@ -46,22 +46,25 @@ class Program:
         for number, source, filename in self.cells:
             linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
             try:
-                tree = ast.parse(source, filename)
-                COMPILE(tree, filename, "exec", self._flags, True)
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                statements = [self._compiled(statement, filename) for statement in ast.parse(source, filename).body]
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # nothing of the cell runs
                 line = getattr(error, "lineno", None) or 1
                 self.errors.append(report(error, {"cell": number, "line": line}))
                 continue
-            for statement in tree.body:
-                self._run_statement(statement, filename)
+            for code in statements:
+                if code is not None:
+                    self._run(code)
 
-    def _run_statement(self, statement: ast.stmt, filename: str) -> None:
+    def _compiled(self, statement: ast.stmt, filename: str) -> types.CodeType | None:
+        """The code of a statement; None for a ``__future__`` import, which changes how what follows is compiled."""
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
             for alias in statement.names:
                 self._flags |= FUTURES.get(alias.name, 0)
-            return
+            return None
+        return COMPILE(ast.Module([statement], []), filename, "exec", self._flags, True)
+
+    def _run(self, code: types.CodeType) -> None:
         try:
-            code = COMPILE(ast.Module([statement], []), filename, "exec", self._flags, True)
             EXEC(code, self.module.__dict__)
         except OutOfTime:
             raise

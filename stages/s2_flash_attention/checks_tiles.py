@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grader.checking.compare import returned
+from grader.text import Text
 from grader.vocabulary import Context, check, say
 
 from .tile_mistakes import Grid, Tiles, right_tiles, wrong_tiles
@@ -53,13 +54,7 @@ def _check_tiles(ctx: Context, grids: Sequence[Grid], otherwise: str | None = No
     want = right_tiles(grid)
     missing, extra = [t for t in want if t not in got], [t for t in got if t not in want]
     if missing or extra:
-        text = say(
-            "{grid}：少了 {missing}，多了 {extra}。",
-            "{grid}: missing {missing}, too many {extra}.",
-            grid=grid,
-            missing=_some(missing),
-            extra=_some(extra),
-        )
+        text = say("{grid}：{difference}。", "{grid}: {difference}.", grid=grid, difference=_difference(missing, extra))
     elif len(got) > len(want):
         text = say("{grid}：有重复的块。", "{grid}: some tiles come twice.", grid=grid)
     else:
@@ -71,6 +66,14 @@ def _check_tiles(ctx: Context, grids: Sequence[Grid], otherwise: str | None = No
     doubled = not missing and not extra and len(got) > len(want)
     name = fitting.pop() if len(fitting) == 1 else "tiles-duplicated" if doubled else otherwise
     ctx.fail(text, misconception=name, evidence={"case": str(grid), "expected": _some(want), "got": _some(got)})
+
+
+def _difference(missing: Tiles, extra: Tiles) -> Text:
+    lacking = say("少了 {some}", "missing {some}", some=_some(missing))
+    spare = say("多了 {some}", "not visible: {some}", some=_some(extra))
+    if missing and extra:
+        return say("{lacking}，{spare}", "{lacking}; {spare}", lacking=lacking, spare=spare)
+    return lacking if missing else spare
 
 
 def _some(tiles: Tiles) -> str:
