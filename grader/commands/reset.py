@@ -16,6 +16,7 @@ from grader.course.catalog import Exercise
 from grader.exit_codes import PASSED
 from grader.progress import FOLDER
 from grader.reading import submission
+from grader.syntax import tree_of
 from grader.text import LANGUAGES, answer_in, language, say
 
 
@@ -80,7 +81,7 @@ def _is_answer(cell: Any, exercise: Exercise) -> bool:
 def _in_python(target: Path, exercise: Exercise) -> str:
     text = target.read_text("utf-8-sig")
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except SyntaxError as error:
         stop(
             say(

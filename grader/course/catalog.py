@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from grader import paths
+from grader.syntax import tree_of
 from grader.text import Text, listed, say
 from grader.vocabulary import Check
 
@@ -292,7 +293,7 @@ def _check_problems(stage: Stage) -> Iterable[str]:
 def _named_but_unknown(stage: Stage) -> Iterable[str]:
     """Misconceptions that the stage's code names literally (``misconception="..."``) must have a text."""
     for file in sorted(stage.path.glob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        for node in ast.walk(tree_of(file.read_text("utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "misconception" and isinstance(node.value, ast.Constant):
                 name = node.value.value
                 if isinstance(name, str) and name not in stage.misconceptions:

@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.syntax import tree_of
+
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 PLACEHOLDER = {"zh": "在这里写代码", "en": "your code here"}
 COMMENT_COLUMNS = 92
@@ -125,7 +127,7 @@ def solved(source: str, lang: str) -> str:
 def split_header(source: str) -> tuple[list[str], str]:
     """The import statements at the top of a solution, and the rest."""
     imports, first = [], 0
-    for node in ast.parse(source).body:
+    for node in tree_of(source).body:
         if not isinstance(node, ast.Import | ast.ImportFrom):
             break
         imports.append(ast.unparse(node))

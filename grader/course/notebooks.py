@@ -27,6 +27,7 @@ from grader.course.lesson import (
     solved,
     split_header,
 )
+from grader.syntax import tree_of
 from grader.text import LANGUAGES, Text, say
 
 VERSION = 1  # of the metadata above
@@ -129,7 +130,7 @@ def same_program(first: NotebookNode, second: NotebookNode) -> bool:
 
 
 def _programs(notebook: NotebookNode) -> list[tuple[str, str]]:
-    return [(cell.id, ast.dump(ast.parse(cell.source))) for cell in notebook.cells if cell.cell_type == "code"]
+    return [(cell.id, ast.dump(tree_of(cell.source))) for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def _built(root: Path) -> dict[Path, str]:

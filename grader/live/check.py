@@ -20,6 +20,7 @@ from grader.judging.judge import grade_program, judge_exercise
 from grader.live.subject import LiveSubject
 from grader.progress import FOLDER, Progress
 from grader.reading.submission import Cell, Program
+from grader.syntax import tree_of
 from grader.text import Text
 from grader.threads import one_thread
 
@@ -104,7 +105,7 @@ def _history(scope: dict[str, Any], stage: Stage) -> Program:
 
 def _cell(number: int, source: Any) -> Cell | None:
     try:
-        return Cell(number, source, tree=ast.parse(source)) if source else None
+        return Cell(number, source, tree=tree_of(source)) if source else None
     except (SyntaxError, ValueError, TypeError):
         return None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course.catalog import Stage
+from grader.syntax import tree_of
 
 
 class Unproven(AssertionError):
@@ -18,7 +19,7 @@ def completed(file: Path, stage: Stage) -> Any:
     """The sample as a file in which the exercises that it leaves out are solved."""
     text = file.read_text("utf-8", "surrogateescape")
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError):
         return TemporaryFile(file.name, text)
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}

@@ -6,33 +6,22 @@ Line numbers stay as they are. A cell that is Python already is not touched.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import re
-import threading
-import warnings
-from collections.abc import Iterator
+
+from grader.syntax import silent, tree_of
 
 KEEPS_BODY = {"time", "timeit", "capture", "prun", "memit"}  # cell magics whose body is the learner's Python
 RUNS_STATEMENT = {"time", "timeit", "prun", "memit"}  # line magics that run the Python behind them
 
 _MAGIC_CALL = re.compile(r"get_ipython\(\)\.(run_line_magic|system|getoutput|run_cell_magic)\(")
-_lock = threading.RLock()  # the filters of warnings belong to the process
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    with _lock, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @functools.lru_cache(maxsize=8)  # a cell is asked for several times
 def parse(source: str) -> ast.Module | SyntaxError:
     """The tree, or why there is none. Never raises, whatever the source."""
     try:
-        with _silent():
-            return ast.parse(source)
+        return tree_of(source)
     except SyntaxError as error:
         return error
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
@@ -51,7 +40,7 @@ def neutralise(source: str) -> tuple[str, str | None]:
         if magic[1] not in KEEPS_BODY:
             return "\n" * (len(lines) - 1), magic[1]
         lines[first] = ""
-    with _silent():
+    with silent():
         return _python("\n".join(lines)), None
 
 
