@@ -46,6 +46,11 @@ def solution(exercise: Exercise, lang: str) -> str:
     return solved(_body(exercise), lang)
 
 
+def marked(exercise: Exercise, lang: str) -> str:
+    """The worked solution between the marks that nbgrader knows too."""
+    return in_language(_body(exercise), lang)
+
+
 def build(stage: Stage, lang: str) -> NotebookNode:
     """The notebook of ``stage`` in ``lang``, answers empty; raises :class:`LessonError` when a source is wrong."""
     intro, sections = read_lesson(stage.path / f"lesson.{lang}.md")

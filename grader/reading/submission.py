@@ -57,7 +57,11 @@ class Program:
 def read(path: Path | str) -> Program:
     """The program in a ``.ipynb`` or ``.py``; raises :class:`Unreadable`. Nothing of it is executed."""
     path = Path(path)
-    data = _bytes(path)
+    return parsed(path, _bytes(path))
+
+
+def parsed(path: Path, data: bytes) -> Program:
+    """As :func:`read`, of bytes that were read already; ``path`` tells what they are and names them."""
     text = _decode(data, path)
     notebook = _notebook(path, text) if path.suffix.lower() == ".ipynb" else _Notebook([_Raw(None, text)])
     if not any(raw.source.strip() for raw in notebook.cells):
@@ -67,6 +71,11 @@ def read(path: Path | str) -> Program:
     repairs = list(notebook.repairs)
     cells = _drop_repeated([_cell(raw, repairs) for raw in notebook.cells], repairs)
     return Program(path, hashlib.sha256(data).hexdigest(), cells, notebook.stage, notebook.language, repairs)
+
+
+def require_notebook(path: Path) -> None:
+    """Raises :class:`Unreadable` when the file is no notebook; what is in it does not matter."""
+    _notebook(path, _decode(_bytes(path), path))
 
 
 def shown(path: Path | str) -> str:
