@@ -26,6 +26,8 @@ app = typer.Typer(
 )
 dev = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_help("作者工具", "For authors of the course"))
 app.add_typer(dev, name="dev")
+instructor = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_help("教师工具", "For instructors"))
+app.add_typer(instructor, name="instructor")
 
 StageOption = Annotated[str | None, typer.Option("--stage", help=_help("阶段，如 s2", "the stage, such as s2"))]
 FolderOption = Annotated[
@@ -154,3 +156,24 @@ def dev_build() -> int:
     from grader.commands.dev import build
 
     return build()
+
+
+@instructor.command(
+    help=_help(
+        "提交之间、与已公布解答之间的相似之处：供人判断的线索，不影响分数",
+        "passages that submissions share with each other or with the published solutions: a hint, never a mark",
+    )
+)
+def similarity(
+    targets: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help=_help("提交所在文件夹", "folders of submissions"))
+    ],
+    stage: StageOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help=_help("把 HTML 页面写到该目录", "folder for the HTML page"))
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    from grader.commands.similarity import similarity
+
+    return similarity(targets, stage, out, as_json)
