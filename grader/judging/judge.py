@@ -266,7 +266,10 @@ def _point_to_causes(states: list[_Underway], source: Source) -> None:
         )
         for check_id, (verdict, seconds) in state.verdicts.items():
             if verdict.status in ("failed", "error", "timeout"):
-                state.verdicts[check_id] = replace(verdict, message=verdict.message.plus(cause)), seconds
+                verdict = replace(
+                    verdict, message=verdict.message.plus(cause), evidence={**verdict.evidence, "rests_on": causes}
+                )
+                state.verdicts[check_id] = verdict, seconds
 
 
 def _exercise_row(state: _Underway) -> dict[str, Any]:

@@ -323,6 +323,7 @@ def test_time_spent_asleep_is_counted_too() -> None:
 def test_a_failure_points_to_the_exercise_it_rests_on() -> None:
     row = grade(two_exercises(), Fake(one=Raised("E", "x"), two=Raised("E", "x")))
     assert "rests on s9-one" in first(row, "s9-two.a")["message"]["en"]
+    assert first(row, "s9-two.a")["evidence"]["rests_on"] == ["s9-one"]
     assert "rests on" not in first(row)["message"]["en"]
 
 
