@@ -7,7 +7,7 @@ import os
 import struct
 from collections.abc import Iterable
 
-PR_SET_KEEPCAPS = 8
+PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 8, 47, 2
 CAP_DAC_READ_SEARCH = 2
 CAPABILITY_VERSION_3 = 0x20080522
 
@@ -31,21 +31,24 @@ def reachable(paths: Iterable[str]) -> bool:
     return True
 
 
-def become(user: int, keep_reading: bool) -> None:
-    """Drop to ``user``. ``keep_reading`` keeps CAP_DAC_READ_SEARCH: only for a process that Landlock will confine."""
+def become(user: int, keep_reading: bool, over_exec: bool = False) -> None:
+    """Drop to ``user``. ``keep_reading`` keeps CAP_DAC_READ_SEARCH (``over_exec``: in the next program too): only for a
+    process that Landlock will confine."""
     if keep_reading:
         _check(_libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0))
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
-    set_capabilities(1 << CAP_DAC_READ_SEARCH if keep_reading else 0)
+    mask = 1 << CAP_DAC_READ_SEARCH if keep_reading else 0
+    set_capabilities(mask, mask if over_exec else 0)
+    if mask and over_exec:
+        _check(_libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_READ_SEARCH, 0, 0))
 
 
-def set_capabilities(mask: int) -> None:
-    """Effective and permitted capabilities become ``mask``, inheritable none."""
+def set_capabilities(mask: int, inherited: int = 0) -> None:
+    """Effective and permitted capabilities become ``mask``, inheritable ones ``inherited``. All are below 32 bits."""
     header = struct.pack("Ii", CAPABILITY_VERSION_3, 0)
-    low, high = mask & 0xFFFFFFFF, mask >> 32
-    _check(_libc.capset(header, struct.pack("6I", low, low, 0, high, high, 0)))
+    _check(_libc.capset(header, struct.pack("6I", mask, mask, inherited, 0, 0, 0)))
 
 
 def _check(result: int) -> None:

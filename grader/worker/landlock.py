@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1, 2, 4, 8, 16, 32, 128, 256
+MAKE_SOCK = 1 << 9
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 READ = READ_FILE | READ_DIR | EXECUTE
@@ -42,14 +43,18 @@ def abi() -> int:
         return 0
 
 
-def ruleset(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str] = ()) -> int:
-    """A descriptor of a ruleset that allows reading, scratch folders and some devices. Missing paths are skipped."""
+def ruleset(
+    readable: Iterable[str], writable: Iterable[str], devices: Iterable[str] = (), sockets: bool = False
+) -> int:
+    """A descriptor of a ruleset that allows reading, scratch folders (``sockets``: to bind unix sockets there too) and
+    some devices. Missing paths are skipped."""
     version = abi()
     handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)) - 1
     fields = struct.pack("QQQ", handled, NET_TCP if version >= 4 else 0, SCOPE_ALL if version >= 6 else 0)
     fields = fields[: 24 if version >= 6 else 16 if version >= 4 else 8]
     rules = _call(CREATE_RULESET, fields, len(fields), 0)
-    for paths, access in ((readable, READ), (writable, SCRATCH), (devices, READ_FILE | WRITE_FILE)):
+    scratch = SCRATCH | MAKE_SOCK if sockets else SCRATCH
+    for paths, access in ((readable, READ), (writable, scratch), (devices, READ_FILE | WRITE_FILE)):
         for path in paths:
             _allow(rules, path, access & handled)
     return rules

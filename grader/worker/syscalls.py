@@ -6,6 +6,7 @@ import contextlib
 import errno
 import functools
 import os
+import socket
 from typing import Any
 
 try:
@@ -46,14 +47,14 @@ DENIED = [
 ]  # fmt: skip
 
 
-def apply() -> None:
-    """Load the filters into this process, for good. Signals may go to this process only."""
+def apply(rules: Any = None) -> None:
+    """Load the filters (:func:`common`, or others) into this process, for good. Signals may go to this process only."""
     sc: Any = pyseccomp
     signals = sc.SyscallFilter(sc.ALLOW)
     for name in ("kill", "tgkill"):
         _deny(signals, name, sc.Arg(0, sc.NE, os.getpid()))
     signals.load()
-    common().load()
+    (rules or common()).load()
 
 
 def _deny(rules: Any, name: str, *conditions: Any) -> None:
@@ -65,19 +66,41 @@ def _deny(rules: Any, name: str, *conditions: Any) -> None:
 def common() -> Any:
     """What is the same for every worker: put together once, before they are forked."""
     sc: Any = pyseccomp
+    rules = _without(DENIED)
+    deny = functools.partial(_deny, rules)
+    deny("fcntl", sc.Arg(1, sc.EQ, F_SETPIPE_SZ))
+    for advice in (MADV_FREE, MADV_COLD, MADV_PAGEOUT):
+        deny("madvise", sc.Arg(2, sc.EQ, advice))
+    return rules
+
+
+def for_kernels() -> Any:
+    """For a Jupyter kernel: as :func:`common`, but it may bind unix stream sockets (not connect: the socket of some
+    service of the machine may lie in its reach), and become the program that it is to run."""
+    sc: Any = pyseccomp
+    needed = {"socket", "socketpair", "bind", "listen", "accept", "accept4", "execve", "sched_setscheduler"}
+    rules = _without([name for name in DENIED if name not in needed])
+    _deny(rules, "sched_setscheduler", sc.Arg(1, sc.NE, os.SCHED_OTHER))  # which zmq asks for, to no effect
+    # zmq looks for its interfaces over a netlink socket: EPERM would end it, this it takes for "there are none".
+    rules.add_rule(sc.ERRNO(errno.EOPNOTSUPP), "socket", sc.Arg(0, sc.NE, socket.AF_UNIX))
+    _deny(rules, "socket", sc.Arg(1, sc.MASKED_EQ, 0xF, socket.SOCK_DGRAM))
+    return rules
+
+
+def _without(names: list[str]) -> Any:
+    """A filter that denies these calls, new processes, and ways to signal others or to outlive the judge."""
+    sc: Any = pyseccomp
     rules = sc.SyscallFilter(sc.ALLOW)
     deny = functools.partial(_deny, rules)
-    for name in DENIED:
+    for name in names:
         deny(name)
     deny("clone", sc.Arg(0, sc.MASKED_EQ, CLONE_THREAD, 0))
     rules.add_rule(sc.ERRNO(errno.ENOSYS), "clone3")  # its flags lie in memory; the C library then uses clone
     deny("prlimit64", sc.Arg(0, sc.NE, 0))
     for option in (PR_SET_PDEATHSIG, PR_SET_DUMPABLE):
         deny("prctl", sc.Arg(0, sc.EQ, option))
-    for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETPIPE_SZ):
+    for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX):
         deny("fcntl", sc.Arg(1, sc.EQ, command))
     for request in (FIOSETOWN, SIOCSPGRP, TIOCSTI):
         deny("ioctl", sc.Arg(1, sc.EQ, request))
-    for advice in (MADV_FREE, MADV_COLD, MADV_PAGEOUT):
-        deny("madvise", sc.Arg(2, sc.EQ, advice))
     return rules
