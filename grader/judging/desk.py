@@ -19,9 +19,10 @@ from grader.wall.workers import Template
 class Desk:
     """``with Desk() as desk: desk.grade(program, stage)``: an element of a result document's ``submissions``."""
 
-    def __init__(self, limits: Limits | None = None):
+    def __init__(self, limits: Limits | None = None, template: Template | None = None):
+        """``template``: one that the caller keeps, and closes; else the desk has its own."""
         require_clone()
-        self.limits, self.template = limits, Template()
+        self.limits, self.template, self._own = limits, template or Template(), template is None
 
     def __enter__(self) -> Desk:
         return self
@@ -29,17 +30,25 @@ class Desk:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.template.close()
+        if self._own:
+            self.template.close()
 
     def grade(
-        self, program: Program, stage: Stage, *, only_public: bool = False, exercises: Collection[str] | None = None
+        self,
+        program: Program,
+        stage: Stage,
+        *,
+        student: str = "",
+        secret: Secret | None = None,
+        only_public: bool = False,
+        exercises: Collection[str] | None = None,
     ) -> dict[str, Any]:
         with one_thread():
             return grade_program(
                 program,
                 stage,
-                student="",
-                secret=Secret(),
+                student=student,
+                secret=secret or Secret(),
                 subject_factory=subjects(self.template, program, limits=self.limits),
                 only_public=only_public,
                 exercises=exercises,

@@ -57,7 +57,7 @@ class Program:
 def read(path: Path | str) -> Program:
     """The program in a ``.ipynb`` or ``.py``; raises :class:`Unreadable`. Nothing of it is executed."""
     path = Path(path)
-    return parsed(path, _bytes(path))
+    return parsed(path, contents(path))
 
 
 def parsed(path: Path, data: bytes) -> Program:
@@ -75,7 +75,7 @@ def parsed(path: Path, data: bytes) -> Program:
 
 def require_notebook(path: Path) -> None:
     """Raises :class:`Unreadable` when the file is no notebook; what is in it does not matter."""
-    _notebook(path, _decode(_bytes(path), path))
+    _notebook(path, _decode(contents(path), path))
 
 
 def shown(path: Path | str) -> str:
@@ -87,7 +87,8 @@ def _refuse(path: Path, zh: str, en: str, **values: object) -> Unreadable:
     return Unreadable(say("{path}：" + zh, "{path}: " + en, path=shown(path), **values))
 
 
-def _bytes(path: Path) -> bytes:
+def contents(path: Path) -> bytes:
+    """The bytes of a file that may be graded; raises :class:`Unreadable`."""
     if path.suffix.lower() not in SUFFIXES and path.exists() and not path.is_dir():
         raise _refuse(path, "只能批改 .ipynb 和 .py 文件。", "only .ipynb and .py files can be graded.")
     try:
@@ -99,6 +100,11 @@ def _bytes(path: Path) -> bytes:
             data = file.read(MAX_FILE + 1)
     except OSError as error:
         raise _why(error, path) from None
+    return fitting(path, data)
+
+
+def fitting(path: Path, data: bytes) -> bytes:
+    """The same bytes; raises :class:`Unreadable` when they are none, or too many."""
     if len(data) > MAX_FILE:
         raise _refuse(path, "超过 20 MB，请清除输出后再保存。", "larger than 20 MB; clear its outputs and save.")
     if not data.strip():
@@ -249,7 +255,7 @@ def language_of(path: Path) -> str | None:
     if path.suffix.lower() != ".ipynb":
         return None
     with contextlib.suppress(Unreadable, ValueError, RecursionError):
-        document = _dict(json.loads(_decode(_bytes(path), path)))
+        document = _dict(json.loads(_decode(contents(path), path)))
         return _language(_dict(_dict(document.get("metadata")).get("flashdojo")))
     return None
 
