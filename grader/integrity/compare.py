@@ -1,0 +1,80 @@
+"""How much of one program stands in another: stretches of tokens that both hold, wherever they stand.
+
+The stretches are those of winnowing (Schleimer, Wilkerson, Aiken: Winnowing, SIGMOD 2003) without its sampling:
+submissions are small, so every stretch is kept and the answer is the same in every run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field
+
+from grader.integrity.shape import Token
+
+STRETCH = 16  # tokens, some two lines of code; shorter ones are the idioms of the language
+# Measured by benchmarks/similarity.py; docs/*/integrity.md quotes it.
+ALIKE = 0.40  # of a whole submission; independent right answers stay below 0.3
+LEAST = 150  # tokens that have to agree
+PART_ALIKE = 0.70  # of one exercise
+PART_LEAST = 150  # tokens of the learner's own in it; in shorter ones there is little choice
+
+Stretch = tuple[str, ...]
+
+
+@dataclass
+class Print:
+    """The stretches of one program. ``given``: those of the skeleton (or whatever else everybody was handed), whose
+    tokens are nobody's."""
+
+    tokens: Sequence[Token]
+    given: Set[Stretch] = frozenset()
+    places: dict[Stretch, list[int]] = field(init=False)
+    own: frozenset[int] = field(init=False)  # positions of tokens in no given stretch
+
+    def __post_init__(self) -> None:
+        self.places = stretches(self.tokens)
+        self.own = frozenset(range(len(self.tokens))) - covered(self.places, self.places.keys() & self.given)
+
+
+def stretches(tokens: Sequence[Token]) -> dict[Stretch, list[int]]:
+    texts = [token.text for token in tokens]
+    found: dict[Stretch, list[int]] = defaultdict(list)
+    for start in range(len(texts) - STRETCH + 1):
+        found[tuple(texts[start : start + STRETCH])].append(start)
+    return dict(found)
+
+
+def covered(places: dict[Stretch, list[int]], which: Iterable[Stretch]) -> set[int]:
+    return {at for stretch in which for start in places[stretch] for at in range(start, start + STRETCH)}
+
+
+@dataclass(frozen=True)
+class Share:
+    """What of one program stands in another."""
+
+    tokens: frozenset[int]  # positions, in the first program
+    whole: float  # of its own tokens, 0 to 1
+    parts: dict[str, tuple[float, int]]  # by exercise: the same, and how many own tokens it has
+
+    @property
+    def parts_alike(self) -> list[str]:
+        return [name for name, (share, size) in self.parts.items() if size >= PART_LEAST and share >= PART_ALIKE]
+
+    @property
+    def worth_a_look(self) -> bool:
+        return (len(self.tokens) >= LEAST and self.whole >= ALIKE) or bool(self.parts_alike)
+
+
+def share(one: Print, other: Print, explained: Set[Stretch] = frozenset()) -> Share:
+    """What of ``one`` stands in ``other``. Stretches that are ``explained`` otherwise count neither way."""
+    own = one.own - covered(one.places, one.places.keys() & explained) if explained else one.own
+    same = covered(one.places, (one.places.keys() & other.places.keys()) - explained) & own
+    sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for at in own:
+        part = one.tokens[at].part
+        if part is not None:
+            sizes[part][0] += at in same
+            sizes[part][1] += 1
+    parts = {name: (shared / size, size) for name, (shared, size) in sizes.items()}
+    return Share(frozenset(same), len(same) / len(own) if own else 0.0, parts)
