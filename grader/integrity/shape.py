@@ -97,7 +97,12 @@ class _Shape:
 
     def _FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, line: int) -> Row:
         head = [("def", line), (self._name(node.name), line)]
-        return [*head, *self._all(node.decorator_list, line), *self._signature(node.args, line), *self._body(node, line)]
+        return [
+            *head,
+            *self._all(node.decorator_list, line),
+            *self._signature(node.args, line),
+            *self._body(node, line),
+        ]
 
     _AsyncFunctionDef = _FunctionDef
 
@@ -107,7 +112,9 @@ class _Shape:
     def _ClassDef(self, node: ast.ClassDef, line: int) -> Row:
         return [("class", line), *self._all((*node.decorator_list, *node.bases), line), *self._body(node, line)]
 
-    def _body(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, line: int) -> Iterator[tuple[str, int]]:
+    def _body(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, line: int
+    ) -> Iterator[tuple[str, int]]:
         return self._all(node.body, line)
 
     def _signature(self, given: ast.arguments, line: int) -> Row:
