@@ -41,6 +41,7 @@ class Line:
     idea: tuple[Text, Text] | None = None  # the misconception's name, and what is wrong with it
     facts: list[tuple[Text, str]] = field(default_factory=list)
     where: Text | None = None
+    place: Mapping[str, Any] | None = None  # the same as the document has it, told or not
     tiles: Mapping[str, Any] | None = None
     tolerance: float | None = None
     repeats: bool = False  # an earlier check of the exercise says the very same
@@ -178,6 +179,7 @@ def _block(exercise: Mapping[str, Any], live: bool) -> Block:
                 idea=(misconception.title, misconception.explain) if misconception and shown else None,
                 facts=facts(evidence, message, check.get("misconception")) if shown else [],
                 where=_where(check, live) if shown else None,
+                place=check.get("where") if shown else None,
                 tiles=evidence.get("tile_errors") if shown else None,
                 tolerance=as_number(evidence.get("tolerance")),
                 repeats=repeats and shown,

@@ -1,0 +1,85 @@
+"""The files of a report in a folder, each written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grader.reports import class_page, learner
+from grader.reports.junit import junit
+from grader.reports.tables import plain
+
+CLASS = "class.html"
+SCORES, JUNIT = "scores.csv", "junit.xml"
+PAGES = "submissions"  # the folder of the learners' pages
+LONGEST_NAME = 60  # characters of a student's name in a file name: 4 bytes each still fit
+
+
+@dataclass
+class Written:
+    """Where everything is. ``pages`` are in the order of the document's submissions."""
+
+    folder: Path
+    class_page: Path
+    scores: Path
+    junit: Path
+    pages: list[Path] = field(default_factory=list)
+
+
+def write_reports(
+    document: Mapping[str, Any], folder: Path, *, lang: str | None = None, sources: Iterable[Path] = ()
+) -> Written:
+    """Everything that can be made of a result document, below ``folder`` (created when it is not there). ``sources``:
+    folders that the document's paths may be relative to, besides the current one. Raises OSError."""
+    folder = Path(folder)
+    sources = list(sources)
+    names = page_names(document)
+    links = [f"{PAGES}/{name}" for name in names]
+    written = Written(
+        folder,
+        class_page=save(folder / CLASS, class_page.page(document, links=links, lang=lang)),
+        scores=save(folder / SCORES, plain(document, lang=lang), encoding="utf-8-sig"),  # spreadsheets ask for the BOM
+        junit=save(folder / JUNIT, junit(document, lang=lang)),
+    )
+    for entry, name in zip(document["submissions"], names):
+        written.pages.append(save(folder / PAGES / name, learner.page(document, entry, lang=lang, folders=sources)))
+    return written
+
+
+def page_names(document: Mapping[str, Any]) -> list[str]:
+    """A file name for each submission: the student and the stage, and a number where that is taken."""
+    taken: set[str] = set()
+    names = []
+    for entry in document["submissions"]:
+        stem = "-".join([_safe(entry["student"]), *([_safe(entry["stage"])] if entry["stage"] else [])])
+        name, copy = stem, 1
+        while name.casefold() in taken:  # of folders that do not tell upper from lower case, too
+            copy += 1
+            name = f"{stem}-{copy}"
+        taken.add(name.casefold())
+        names.append(f"{name}.html")
+    return names
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", text).strip(".")[:LONGEST_NAME] or "_"
+
+
+def save(file: Path, text: str, encoding: str = "utf-8") -> Path:
+    """Whoever reads the file meets the old one or the new one, never half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".report-")
+    try:
+        with os.fdopen(handle, "w", encoding=encoding, newline="") as stream:
+            stream.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, file)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return file
