@@ -134,6 +134,31 @@ def grade(
     return grade(targets, stage, student, secret_file, jobs, out, as_json)
 
 
+@app.command(help=_help("由结果文档生成网页、成绩表与 JUnit XML", "pages, tables and JUnit XML from a result document"))
+def report(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="RESULT.json", help=_help("grade --json 写下的结果文档", "what grade --json wrote")),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help=_help("全部报告写到该目录（默认：文档旁的 report）", "folder for all of it (default: report)")
+        ),
+    ] = None,
+    junit_file: Annotated[Path | None, typer.Option("--junit", help=_help("JUnit XML 文件", "the JUnit XML"))] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help=_help("成绩表文件", "the table of scores"))] = None,
+    csv_format: Annotated[
+        str,
+        typer.Option("--format", help=_help("成绩表格式：plain、canvas、moodle", "of the table: plain, canvas, moodle")),
+    ] = "plain",
+    class_file: Annotated[Path | None, typer.Option("--class", help=_help("班级报告文件", "the class's page"))] = None,
+) -> int:
+    from grader.commands.report import report
+
+    return report(file, out, junit_file, csv_file, csv_format, class_file)
+
+
 @app.command(help=_help("这台机器能做什么，缺什么、怎么补", "what this machine can do, and the fix for what it cannot"))
 def doctor() -> int:
     from grader.commands.doctor import run
