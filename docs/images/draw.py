@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from grader import paths
-from grader.judging.grade import grade_paths
+from grader.batch.run import grade_paths
 from grader.text import LANGUAGES
 from grader.views import html
 from grader.views.terminal import show_batch

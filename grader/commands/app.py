@@ -114,7 +114,13 @@ def reset(target: TargetArgument, exercise: ExerciseArgument) -> int:
 
 @app.command(help=_help("正式评分：检查相同，输入没人见过", "official grading, on inputs nobody has seen"))
 def grade(
-    targets: Annotated[list[Path], typer.Argument(metavar="PATH...", help=_help("文件或文件夹", "files or folders"))],
+    targets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help=_help("文件、文件夹、Canvas 或 Moodle 下载的 zip", "files, folders, zips from Canvas or Moodle"),
+        ),
+    ],
     stage: StageOption = None,
     student: Annotated[str | None, typer.Option("--student", help=_help("学号", "the student's id"))] = None,
     secret_file: Annotated[
@@ -124,14 +130,25 @@ def grade(
         int | None,
         typer.Option("--jobs", min=1, help=_help("并行数（默认：核数）", "submissions at a time (default: the cores)")),
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help=_help("在 Dask 集群上评，如 tcp://主机:8786", "grade on a Dask cluster, such as tcp://host:8786"),
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help=_help("把结果文档写到该目录", "folder for the result document"))
     ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help=_help("全部重评，不用也不留结果", "grade all anew, keep no results"))
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     from grader.commands.grade import grade
 
-    return grade(targets, stage, student, secret_file, jobs, out, as_json)
+    return grade(targets, stage, student, secret_file, jobs, scheduler, out, no_cache, as_json)
 
 
 @app.command(help=_help("由结果文档生成网页、成绩表与 JUnit XML", "pages, tables and JUnit XML from a result document"))

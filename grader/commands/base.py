@@ -36,9 +36,12 @@ def note(message: Text | str) -> None:
     print(message, file=sys.stderr)
 
 
+def as_text(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
 def print_json(document: Any) -> None:
-    json.dump(document, sys.stdout, ensure_ascii=False, indent=1, allow_nan=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(as_text(document))
 
 
 def short(path: Path) -> str:

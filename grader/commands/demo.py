@@ -20,7 +20,7 @@ PATIENCE = 2.0  # seconds for one call: the endless loop of the example shall no
 
 
 def run() -> int:
-    from grader.judging.grade import grade_paths
+    from grader.batch.run import grade_paths
     from grader.wall.limits import Limits
 
     start = time.perf_counter()

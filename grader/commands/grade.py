@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from grader import results
-from grader.commands.base import print_json, short, stop, tell
+from grader.commands.base import as_text, note, print_json, short, stop, tell
 from grader.inputs import Secret
 from grader.reading import submission
-from grader.text import answer_in, say
+from grader.text import Text, answer_in, say
 from grader.views.progress import progress_bar
 from grader.views.terminal import console, show_batch, show_submission
 
@@ -25,12 +25,15 @@ def grade(
     student: str | None,
     secret_file: Path | None,
     jobs: int | None,
+    scheduler: str | None,
     out: Path | None,
+    no_cache: bool,
     as_json: bool,
 ) -> int:
-    from grader.judging.grade import collect, grade_paths
+    from grader.batch import cache, intake
+    from grader.batch.run import grade_entries
 
-    entries = collect(targets, student)
+    entries = intake.collect(targets, student)
     if len(entries) == 1:
         answer_in(submission.language_of(entries[0].path))
     if student is not None and len(entries) > 1:
@@ -40,13 +43,23 @@ def grade(
                 "--student is for one submission; several are named by their files or by submitted/<student>/.",
             )
         )
-    secret = _secret(secret_file)
+    secret = secret_of(secret_file)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    with progress_bar(say("评分", "grading")) as on_progress:
-        document = grade_paths(targets, stage=stage, student=student, secret=secret, jobs=jobs, on_progress=on_progress)
+    folder = None if no_cache else cache.default_folder() if out is None else out / cache.IN_OUT
+    with _told_what_is_kept(folder, len(entries)), progress_bar(say("评分", "grading")) as on_progress:
+        document = grade_entries(
+            entries,
+            stage=stage,
+            secret=secret,
+            jobs=jobs,
+            scheduler=scheduler,
+            cache=folder,
+            on_progress=on_progress,
+            on_trouble=lambda error: note(_not_kept(folder, error)),
+        )
     if out is not None:
-        _write(out / "results.json", document)
+        cache.write_whole(out / "results.json", as_text(document), mode=0o644)
     if as_json:
         print_json(document)
         return results.exit_code(document)
@@ -54,6 +67,32 @@ def grade(
     if out is not None:
         tell(say("结果文档：{file}", "result document: {file}", file=short(out / "results.json")))
     return results.exit_code(document)
+
+
+@contextmanager
+def _told_what_is_kept(folder: Path | None, submissions: int) -> Iterator[None]:
+    """Whoever interrupts a long run is told that it is not lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder is not None and submissions > 1:
+            note(
+                say(
+                    "已中断。评完的都留着，再运行一次同样的命令即可继续。",
+                    "interrupted. What is graded is kept: run the same command again, and it goes on.",
+                )
+            )
+        raise
+
+
+def _not_kept(folder: Path | None, error: OSError) -> Text:
+    return say(
+        "注意：结果存不进 {folder}（{why}）；成绩不受影响，但中断后要从头再来。",
+        "note: results cannot be kept in {folder} ({why}). Grades are not affected, but an interrupted run would start "
+        "over.",
+        folder=folder,
+        why=error.strerror or error,
+    )
 
 
 def show(document: dict[str, Any]) -> None:
@@ -67,7 +106,7 @@ def show(document: dict[str, Any]) -> None:
     show_batch(screen, submissions)
 
 
-def _secret(file: Path | None) -> Secret:
+def secret_of(file: Path | None) -> Secret:
     if file is not None:
         key = file.read_bytes().strip()
         if not key:
@@ -75,17 +114,3 @@ def _secret(file: Path | None) -> Secret:
         return Secret(key)
     key = os.environ.get(SECRET_VARIABLE, "").encode().strip()
     return Secret(key) if key else Secret()
-
-
-def _write(file: Path, document: dict[str, Any]) -> None:
-    """All or nothing: whoever reads the folder never meets half a document."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".results-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(document, stream, ensure_ascii=False, indent=1, allow_nan=False)
-            stream.write("\n")
-        os.chmod(name, 0o644)
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -7,17 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from grader.text import Text
+from grader.text import Text, say
 from grader.views.terminal import console
 
 
 @contextmanager
 def progress_bar(title: Text) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
-    """Yields ``on_progress(done, total, submission)`` of :func:`grader.judging.grade.grade_paths`."""
+    """Yields ``on_progress(done, total, submission)`` of :func:`grader.batch.run.grade_entries`."""
     screen = console(sys.stderr)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    left = TextColumn(str(say("剩余", "left")), style="progress.remaining")
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left,
+        TimeRemainingColumn(),
+    )  # fmt: skip
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task(str(title), total=None)
 

@@ -71,7 +71,7 @@ def refuses(capsys: pytest.CaptureFixture[str]):
         (["grade", "good.py", "--stage", "s1", "--secret-file", "nowhere"], "no such path: nowhere"),
         (["grade", "good.py", "--stage", "s1", "--secret-file", "empty.py"], "the secret file is empty"),
         (["grade", "good.py", "--stage", "s1", "--jobs", "0"], "--jobs"),
-        (["grade", "good.py", "--scheduler", "tcp://x"], "--scheduler"),
+        (["grade", "good.py", "--scheduler", "tcp://127.0.0.1:9"], "tcp://127.0.0.1:9 cannot be reached"),
         (["dev", "check", "--only", "magic"], "no such kind of proof: magic"),
         (["wat"], "No such command 'wat'"),
         (["hint"], "EXERCISE is missing"),

@@ -15,11 +15,12 @@ import nbformat
 import pytest
 
 from grader import results
+from grader.batch import cache
+from grader.batch.run import grade_paths
 from grader.cli import main
-from grader.commands import demo, grade
+from grader.commands import demo
 from grader.course import catalog, notebooks
 from grader.inputs import Secret
-from grader.judging.grade import grade_paths
 from grader.paths import ROOT
 from grader.progress import Progress
 from grader.wall.limits import Limits
@@ -239,7 +240,7 @@ def test_the_secret_comes_from_the_file_then_the_environment(
     def grade_nothing(*_: Any, secret: Secret, **__: Any) -> dict[str, Any]:
         return results.document([], secret=secret)
 
-    monkeypatch.setattr("grader.judging.grade.grade_paths", grade_nothing)
+    monkeypatch.setattr("grader.batch.run.grade_entries", grade_nothing)
     Path("key").write_text("swordfish\n")
     assert graded(capsys, "mine.py")[1]["secret"] == "public"
     of_file = graded(capsys, "mine.py", "--secret-file", "key")[1]["secret"]
@@ -260,7 +261,7 @@ def test_grade_for_people_and_into_a_folder(capsys: pytest.CaptureFixture[str]) 
     document = json.loads(Path("deep/er/results.json").read_text())
     results.validate(document)
     assert document["submissions"][0]["student"] == "007"
-    assert [entry.name for entry in Path("deep/er").iterdir()] == ["results.json"]
+    assert sorted(entry.name for entry in Path("deep/er").iterdir()) == [".cache", "results.json"]
 
 
 def test_a_full_disk_leaves_no_half_document(
@@ -270,10 +271,12 @@ def test_a_full_disk_leaves_no_half_document(
         raise OSError(28, "No space left on device")
 
     Path("mine.py").write_text(SOFTMAX)
-    monkeypatch.setattr(grade.json, "dump", full)
+    monkeypatch.setattr(cache.os, "replace", full)
     assert main(["grade", "mine.py", "--stage", "s1", "--out", "o"]) == 3
-    assert list(Path("o").iterdir()) == []
-    assert capsys.readouterr().err == "flashdojo: the disk is full. Free some space and try again.\n"
+    assert [path for path in Path("o").rglob("*") if path.is_file()] == []
+    note, error = capsys.readouterr().err.splitlines()
+    assert "note: results cannot be kept in o/.cache (No space left on device)" in note
+    assert error == "flashdojo: the disk is full. Free some space and try again."
 
 
 def test_the_demo_class_gets_what_it_deserves() -> None:

@@ -14,9 +14,12 @@ import pytest
 from nbformat import v4
 
 from grader import paths, results
+from grader.batch import intake
+from grader.batch.names import owner_of
+from grader.batch.run import grade_paths
 from grader.course import catalog
 from grader.inputs import Secret
-from grader.judging import grade
+from grader.judging import desk, grade
 from grader.wall.limits import Limits
 from grader.wall.workers import Template
 
@@ -76,13 +79,13 @@ SUBMISSIONS = {
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> catalog.Catalog:
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("course") / "s9_nine"
     folder.mkdir()
     exercises = EXERCISE.format(name="double", points=3) + EXERCISE.format(name="triple", points=4)
     (folder / "stage.toml").write_text(STAGE + exercises, "utf-8")
     (folder / "checks.py").write_text(CHECKS, "utf-8")
-    return catalog.load(folder.parent)
+    return folder.parent
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +97,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(course: catalog.Catalog) -> Iterator[Run]:
+def run(course: Path) -> Iterator[Run]:
     """``grade_paths`` on the small course, with a template that stays warm."""
     with Template() as template:
-        yield partial(grade.grade_paths, course=course, template=template, limits=Limits(load=3, call=3))
+        yield partial(grade_paths, course=course, template=template, limits=Limits(load=3, call=3))
 
 
 @pytest.fixture(scope="module")
-def graded(run: Run, folder: Path) -> dict[str, Any]:
-    return run([folder], stage="s9", jobs=2)
+def graded(course: Path, folder: Path) -> dict[str, Any]:
+    """In two processes of their own."""
+    return grade_paths([folder], stage="s9", jobs=2, course=course, limits=Limits(load=3, call=3))
 
 
 def rows(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -149,7 +153,7 @@ def test_neither_order_nor_company_nor_jobs_change_a_result(
     run: Run, folder: Path, graded: dict[str, Any]
 ) -> None:
     names = ["wrong.py", "cheat.py", "right.py"]
-    again = run([folder / name for name in names], stage="s9", jobs=1)
+    again = run([folder / name for name in names], stage="s9")
     assert list(rows(again)) == names
     for name in names:
         assert without_times(rows(again)[name]) == without_times(rows(graded)[name])
@@ -192,7 +196,7 @@ def test_after_an_interruption_nothing_new_is_begun(run: Run, folder: Path) -> N
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run([folder], stage="s9", jobs=1, on_progress=interrupt)
+        run([folder], stage="s9", on_progress=interrupt)
     assert len(seen) < len(SUBMISSIONS)
 
 
@@ -254,13 +258,13 @@ def test_unknown_stage_and_exercise_are_usage_errors(run: Run, folder: Path) -> 
     ],
 )
 def test_whose_work_it_is(path: str, student: str) -> None:
-    assert grade.student_of(Path(path)) == student
+    assert owner_of(Path(path)).student == student
 
 
 def test_a_target_named_twice_is_graded_once(folder: Path) -> None:
-    entries = grade.collect([folder / "right.py", folder, os.path.relpath(folder / "right.py")], None)
+    entries = intake.collect([folder / "right.py", folder, os.path.relpath(folder / "right.py")])
     assert len(entries) == len(SUBMISSIONS)
-    assert {entry.student for entry in grade.collect([folder], "ann")} == {"ann"}
+    assert {entry.student for entry in intake.collect([folder], "ann")} == {"ann"}
 
 
 def test_an_installation_without_a_clone_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -281,7 +285,7 @@ def test_a_failure_of_the_machinery_is_one_entry_and_exit_code_3(
     def broken(*args: Any, **kwargs: Any) -> Any:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(grade, "subjects", broken)
+    monkeypatch.setattr(desk, "subjects", broken)
     document = run([folder / "right.py", folder / "empty.py"], stage="s9")
     results.validate(document)
     assert [row["status"] for row in document["submissions"]] == ["failed", "unreadable"]
