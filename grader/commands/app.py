@@ -28,6 +28,8 @@ dev = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_help("作�
 app.add_typer(dev, name="dev")
 instructor = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_help("教师工具", "For instructors"))
 app.add_typer(instructor, name="instructor")
+ci = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_help("持续集成", "Grading at every push"))
+app.add_typer(ci, name="ci")
 
 StageOption = Annotated[str | None, typer.Option("--stage", help=_help("阶段，如 s2", "the stage, such as s2"))]
 FolderOption = Annotated[
@@ -219,3 +221,74 @@ def similarity(
     from grader.commands.similarity import similarity
 
     return similarity(targets, stage, out, as_json)
+
+
+@ci.command("init", help=_help("写一份每次推送都评分的流水线", "write a pipeline that grades every push"))
+def ci_init(
+    platform: Annotated[str, typer.Argument(metavar="github|gitlab|gitcode")],
+    folder: Annotated[
+        Path, typer.Option("--dir", help=_help("仓库目录（默认：这里）", "the repository (default: here)"))
+    ] = Path(),
+    course: Annotated[
+        str | None,
+        typer.Option(
+            "--course",
+            metavar="URL",
+            help=_help(
+                "课程仓库地址（默认：本克隆的 origin）", "the course's repository (default: this clone's origin)"
+            ),
+        ),
+    ] = None,
+    ref: Annotated[
+        str | None,
+        typer.Option(
+            "--ref",
+            help=_help("课程的提交号（默认：本克隆的 HEAD）", "the course's commit (default: this clone's HEAD)"),
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help=_help("覆盖已有文件", "replace an existing file"))] = False,
+) -> int:
+    from grader.commands.ci import init
+
+    return init(platform, folder, course, ref, force)
+
+
+@ci.command(
+    "grade",
+    help=_help("流水线里的一步：评分、标注、写报告", "the pipeline's step: grade, mark the lines, write the report"),
+)
+def ci_grade(
+    targets: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH...]",
+            help=_help("默认：这里所有课程笔记本", "default: every notebook of the course below here"),
+        ),
+    ] = None,
+    stage: StageOption = None,
+    student: Annotated[
+        str | None,
+        typer.Option("--student", help=_help("学号（默认：仓库名）", "the student's id (default: the repository)")),
+    ] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option("--secret-file", help=_help("出题密钥文件", "file with the key behind the inputs"))
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help=_help("并行数（默认：核数）", "submissions at a time (default: the cores)")),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help=_help("报告目录", "folder of the report"))] = Path(
+        "flashdojo-report"
+    ),
+    platform: Annotated[
+        str | None,
+        typer.Option(
+            "--platform",
+            metavar="github|gitlab|gitcode|none",
+            help=_help("默认：自动识别", "default: told by the environment"),
+        ),
+    ] = None,
+) -> int:
+    from grader.commands.ci import grade
+
+    return grade(targets or [], stage, student, secret_file, jobs, out, platform)
