@@ -14,6 +14,7 @@ from typing import Any
 from grader import paths, results
 from grader.batch.plan import Job, Plan, Record, ungraded
 from grader.course import catalog
+from grader.course.private import with_private
 from grader.judging import which_stage
 from grader.judging.desk import Desk
 from grader.judging.grade import Refused
@@ -50,7 +51,8 @@ class Bench:
     def __init__(self, plan: Plan, template: Template | None = None):
         """``template``: one that the caller keeps warm, else the bench has its own."""
         self.plan = plan
-        self.course = catalog.load(plan.course or paths.STAGES)
+        course = catalog.load(plan.course or paths.STAGES)
+        self.course = course if plan.checks is None else with_private(course, plan.checks)
         self.stage = self.course.stage(plan.stage) if plan.stage is not None else None
         self.desk = Desk(plan.limits, template)
         self._turn = threading.Lock()

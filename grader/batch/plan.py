@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grader import paths, results
+from grader.course.private import PrivateChecksError, digest
 from grader.inputs import Secret
 from grader.reading.submission import shown
 from grader.text import Text
@@ -32,6 +33,7 @@ class Plan:
     limits: Limits | None = None
     course: Path | None = None  # None: the one in the clone, wherever that lies
     require: tuple[str, ...] = ()  # walls without which nothing is graded
+    checks: Path | None = None  # a folder of private checks; it has to be readable wherever grading is done
 
     def identity(self) -> dict[str, Any]:
         """Everything but the submission that a result follows from. The same on another machine means: the same
@@ -45,6 +47,7 @@ class Plan:
             "python": ".".join(platform.python_version_tuple()[:2]),
             "device": "cpu",
             "secret": self.secret.key_id,
+            "checks": _private(self.checks),
             "stage": self.stage,
             "only_public": self.only_public,
             "exercises": sorted(self.exercises) if self.exercises is not None else None,
@@ -75,6 +78,14 @@ def ungraded(job: Job, status: str, message: Text, *, seconds: float = 0.0, **kn
     return results.submission(
         path=shown(job.path), student=job.student, status=status, message=message, seconds=seconds, **known
     )
+
+
+def _private(folder: Path | None) -> str | None:
+    """A digest of the private checks. Where they are not, nothing that was graded with them is known."""
+    try:
+        return digest(folder) if folder is not None else None
+    except PrivateChecksError:
+        return "absent"
 
 
 @functools.cache

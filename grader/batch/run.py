@@ -14,6 +14,7 @@ from grader.batch.cache import Cache
 from grader.batch.intake import Entry
 from grader.batch.plan import Job, Plan, Record, ungraded
 from grader.course import catalog
+from grader.course.private import with_private
 from grader.inputs import Secret
 from grader.judging.grade import Refused, default_jobs, require_clone
 from grader.reading.submission import shown
@@ -47,6 +48,7 @@ def grade_entries(
     only_public: bool = False,
     exercises: Collection[str] | None = None,
     course: Path | None = None,
+    checks: Path | None = None,
     limits: Limits | None = None,
     template: Template | None = None,
 ) -> dict[str, Any]:
@@ -55,13 +57,17 @@ def grade_entries(
     Neither order nor ``jobs`` (default: the cores) nor ``scheduler`` (the address of a Dask scheduler, which then does
     the work) change anything in it but seconds. ``cache``: a folder in which results are kept and found again.
     ``on_trouble`` is told once when they cannot be. ``require``: walls without which nothing is graded.
+    ``checks``: a folder of private checks (:mod:`grader.course.private`).
     ``on_progress(done, total, submission)`` comes after each submission. ``template``: one that the caller keeps warm,
     for one job.
     Raises :class:`catalog.UnknownName` for a stage or exercise that is none, :class:`catalog.CatalogError` when the
-    course itself is wrong, :class:`grader.judging.grade.Refused` where grading cannot start.
+    course itself is wrong, :class:`PrivateChecksError` when the private checks are,
+    :class:`grader.judging.grade.Refused` where grading cannot start.
     """
     require_clone()
     known = catalog.load(course or paths.STAGES)
+    if checks is not None:
+        known = with_private(known, checks)
     plan = Plan(
         stage=known.stage(stage).id if stage is not None else None,
         secret=secret or Secret(),
@@ -69,6 +75,7 @@ def grade_entries(
         exercises=tuple(known.exercise(id).id for id in exercises) if exercises is not None else None,
         limits=limits,
         course=course,
+        checks=checks,
         require=tuple(require),
     )
     batch = _Batch(plan, entries, known.stage(stage).points if stage is not None else 0.0, on_progress)

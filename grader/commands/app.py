@@ -143,6 +143,14 @@ def grade(
     out: Annotated[
         Path | None, typer.Option("--out", help=_help("把结果文档写到该目录", "folder for the result document"))
     ] = None,
+    checks: Annotated[
+        Path | None,
+        typer.Option(
+            "--checks",
+            metavar="DIR",
+            help=_help("教师自己的检查（或 FLASHDOJO_CHECKS）", "the instructor's own checks (or FLASHDOJO_CHECKS)"),
+        ),
+    ] = None,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help=_help("全部重评，不用也不留结果", "grade all anew, keep no results"))
     ] = False,
@@ -150,7 +158,7 @@ def grade(
 ) -> int:
     from grader.commands.grade import grade
 
-    return grade(targets, stage, student, secret_file, jobs, scheduler, out, no_cache, as_json)
+    return grade(targets, stage, student, secret_file, jobs, scheduler, out, no_cache, checks, as_json)
 
 
 @app.command(help=_help("由结果文档生成网页、成绩表与 JUnit XML", "pages, tables and JUnit XML from a result document"))

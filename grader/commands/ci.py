@@ -65,6 +65,7 @@ def grade(
     from grader.batch import intake
     from grader.batch.run import grade_entries
     from grader.commands.grade import secret_of, show
+    from grader.course import private
     from grader.pipeline import find, platforms
     from grader.reading import submission
 
@@ -86,7 +87,9 @@ def grade(
     answer_in(submission.language_of(entries[0].path))
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar(say("评分", "grading")) as on_progress:
-        document = grade_entries(entries, stage=stage, secret=secret, jobs=jobs, on_progress=on_progress)
+        document = grade_entries(
+            entries, stage=stage, secret=secret, jobs=jobs, checks=private.chosen(), on_progress=on_progress
+        )
     with platforms.no_commands(platform):
         show(document)
     _publish(document, found.untouched, platform, out)

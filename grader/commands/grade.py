@@ -28,10 +28,12 @@ def grade(
     scheduler: str | None,
     out: Path | None,
     no_cache: bool,
+    checks: Path | None,
     as_json: bool,
 ) -> int:
     from grader.batch import cache, intake
     from grader.batch.run import grade_entries
+    from grader.course import private
 
     entries = intake.collect(targets, student)
     if len(entries) == 1:
@@ -55,6 +57,7 @@ def grade(
             jobs=jobs,
             scheduler=scheduler,
             cache=folder,
+            checks=private.chosen(checks),
             on_progress=on_progress,
             on_trouble=lambda error: note(_not_kept(folder, error)),
         )

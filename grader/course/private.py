@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from grader.course.catalog import Catalog, Exercise, Stage
 from grader.text import Text, say
 from grader.vocabulary import Check
 
+VARIABLE = "FLASHDOJO_CHECKS"
 MOST = 0.5  # of an exercise's points may go to private checks
 NAMED = 3  # mistakes that are told at a time
 
@@ -30,6 +32,12 @@ class PrivateChecksError(Exception):
     def __init__(self, message: Text):
         super().__init__(message.en)
         self.message = message
+
+
+def chosen(option: Path | None = None) -> Path | None:
+    """The folder that ``--checks`` names, else ``FLASHDOJO_CHECKS``; None for no private checks."""
+    named = option or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+    return named.resolve() if named is not None else None
 
 
 def with_private(course: Catalog, folder: Path | str) -> Catalog:
