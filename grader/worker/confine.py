@@ -3,24 +3,28 @@
 process    a process of its own: descriptors closed, environment emptied, no terminal   everywhere
 limits     address space, CPU, file size, open files, no core dumps                     everywhere
 user       an unprivileged user of its own, no capabilities                             when started as root
+namespaces no network, no other process, no other file to name                          where unshare(2) is allowed
 landlock   files: Python and its packages to read, one folder to write; no TCP          Linux 5.13 and later
 seccomp    no network, no processes, no tracing, no signals to others                   Linux with libseccomp
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import json
 import os
 import resource
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from . import identity, landlock, scratch, syscalls
+from . import identity, landlock, namespaces, scratch, syscalls
 
-LAYERS = ("process", "limits", "user", "landlock", "seccomp")
+LAYERS = ("process", "limits", "user", "namespaces", "landlock", "seccomp")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/zoneinfo", "/usr/share/fonts",
           "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts")  # fmt: skip
@@ -63,6 +67,7 @@ def layers() -> dict[str, tuple[bool, str]]:
         "process": (True, "a process of its own, environment and descriptors cleaned"),
         "limits": (True, "address space, CPU time, file size, open files"),
         "user": (root, "a user of its own" if root else "the judge is not root, so the worker is the same user"),
+        "namespaces": (sys.platform == "linux", "" if sys.platform == "linux" else "not Linux"),
         "landlock": (version > 0, f"ABI {version}" if version else "the kernel has no Landlock"),
         "seccomp": (syscalls.pyseccomp is not None, syscalls.MISSING or "filter by libseccomp"),
     }
@@ -71,12 +76,28 @@ def layers() -> dict[str, tuple[bool, str]]:
 class Walls:
     """The layers that are in force for the workers of one template."""
 
-    def __init__(self, active: set[str]):
-        self.active = active
+    def __init__(self, active: set[str], kinds: Sequence[str] = ()):
+        self.active, self.kinds = active, kinds if "namespaces" in active else ()
         self.readable = readable_paths()
         if "seccomp" in active:
             syscalls.common()
         self._keep_reading = "landlock" in active and not identity.reachable(self.readable)
+
+    def enter(self, folder: str) -> None:
+        """Move the template itself, and so its workers, into what they can share."""
+        namespaces.enter(self.kinds, [*self.readable, *DEVICES], folder)
+        if "mnt" in self.kinds:
+            self._keep_reading = self._keep_reading and not identity.reachable(self.readable)
+
+    @contextlib.contextmanager
+    def fork_worker(self) -> Iterator[None]:
+        """Around the fork of a worker, on the template's side."""
+        mine = namespaces.next_child_first() if "pid" in self.kinds else None
+        try:
+            yield
+        finally:
+            if mine is not None:
+                namespaces.no_longer(mine)
 
     def user(self, number: int) -> int | None:
         return FIRST_USER + number % USERS if "user" in self.active else None
@@ -84,15 +105,16 @@ class Walls:
     def raise_around_me(self, order: Order, folder: str, user: int | None, parent: int) -> None:
         """Confine the calling process. Whatever fails raises, and the worker must not go on."""
         rules = landlock.ruleset(self.readable, [folder], DEVICES) if "landlock" in self.active else None
-        os.chdir(folder)
         os.environ.clear()
         os.environ.update(
             HOME=folder, TMPDIR=folder, MPLCONFIGDIR=folder, MPLBACKEND="Agg", PATH="/nonexistent", LANG="C.UTF-8"
         )
         limit(order, user is not None, "seccomp" in self.active)
+        namespaces.be_alone(self.kinds, folder)
+        os.chdir(folder)
         if user is not None:
             identity.become(user, self._keep_reading)
-        elif hasattr(os, "geteuid") and os.geteuid() == 0 and sys.platform == "linux":
+        elif sys.platform == "linux":  # root's, or those that come with a user namespace
             identity.set_capabilities(0)
         die_with_parent(parent)
         if rules is not None:
@@ -134,7 +156,7 @@ def virtual_size() -> int:
 def die_with_parent(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 9, 0, 0, 0)  # forgotten when the user changes: set it after that
-    if os.getppid() != parent:
+    if os.getppid() not in (parent, 0):  # 0: the parent is outside of this process's namespace
         os._exit(3)
 
 
@@ -149,37 +171,42 @@ def probe() -> dict[str, tuple[bool, str]]:
 
 
 def try_layers(parent: str) -> dict[str, tuple[bool, str]]:
-    """:func:`layers`, with each one tried in a child of this process."""
+    """:func:`layers`, with each one tried in a child of this process. Of namespaces it tells the kinds."""
     found = layers()
     for name in ("user", "landlock", "seccomp"):
         if found[name][0]:
-            problem = _in_child(name, parent)
+            problem = _in_child(parent, functools.partial(_raise_one, name, os.getpid()))
             if problem:
                 found[name] = (False, problem)
+    if found["namespaces"][0]:
+        readable = readable_paths()
+        found["namespaces"] = namespaces.kinds_in(_in_child(parent, lambda folder: namespaces.trial(readable, folder)))
     if found["user"][0] and not found["landlock"][0] and not identity.reachable(readable_paths()):
         found["user"] = (False, f"only root can read {sys.base_prefix}, and there is no Landlock")
     return found
 
 
-def _in_child(name: str, parent: str) -> str:
-    """Raise one wall in a child; "" when that works, else why not."""
+def _raise_one(name: str, parent: int, folder: str) -> str:
+    user = FIRST_USER if name == "user" else None
+    Walls({name}).raise_around_me(Order(1 << 40, 10), folder, user, parent)
+    return ""
+
+
+def _in_child(parent: str, action: Callable[[str], str]) -> str:
+    """What ``action`` returns in a child that has a folder for it, or why it cannot."""
     reader, writer = os.pipe()
-    me = os.getpid()
-    folder = scratch.make(parent, "probe-" + name, None)
+    folder = scratch.make(parent, "probe", None)
     child = os.fork()
     if child == 0:
-        problem = ""
         try:
-            walls = Walls({name})
-            user = FIRST_USER if name == "user" else None
-            walls.raise_around_me(Order(1 << 40, 10), folder, user, me)
+            answer = action(folder)
         except BaseException as error:
-            problem = f"{type(error).__name__}: {error}"
-        os.write(writer, problem.encode()[:500])
+            answer = f"{type(error).__name__}: {error}"
+        os.write(writer, answer.encode()[:500])
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        problem = pipe.read().decode()
+        answer = pipe.read().decode()
     os.waitpid(child, 0)
     scratch.remove(folder)
-    return problem
+    return answer

@@ -61,9 +61,10 @@ class Template:
         user = self.walls.user(os.getpid() * 61 + self.forks)
         scratch = modules().scratch.make(self.folder, f"{self.name}{self.forks}", user)
         template = os.getpid()
-        child = os.fork()
-        if child == 0:
-            become_worker(descriptor, self.walls, modules().confine.Order(**order), scratch, user, template)
+        with self.walls.fork_worker():
+            child = os.fork()
+            if child == 0:
+                become_worker(descriptor, self.walls, modules().confine.Order(**order), scratch, user, template)
         self.children[child] = scratch
         return {"pid": child, "scratch": scratch}
 
@@ -173,7 +174,9 @@ def main(arguments: list[str]) -> None:
     clean_path()
     layers = confine.try_layers(folder)
     layers = {name: found if name in wanted else (False, "switched off") for name, found in layers.items()}
-    walls = confine.Walls({name for name, (ok, _) in layers.items() if ok})
+    walls = confine.Walls({name for name, (ok, _) in layers.items() if ok}, layers["namespaces"][1].split(", "))
+    above = os.open(os.path.dirname(folder), os.O_PATH)
+    walls.enter(folder)
     bans.prepare()
     serve.start_alike()
     template = Template(control, folder, walls)
@@ -182,7 +185,7 @@ def main(arguments: list[str]) -> None:
     template.end()
     for name in os.listdir(folder):
         scratch.remove(os.path.join(folder, name))
-    os.rmdir(folder)
+    os.rmdir(os.path.basename(folder), dir_fd=above)  # in the namespace of its own it is a root, which cannot go
 
 
 if __name__ == "__main__":

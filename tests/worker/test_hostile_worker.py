@@ -358,7 +358,7 @@ def look(pids):
     return found
 def kill(pids):
     found = []
-    for pid in pids:
+    for pid in set(pids) - {os.getpid()}:  # in a namespace of its own it is itself the first process
         for number in (0, 9, 15, 19):
             try: os.kill(pid, number); found.append(pid)
             except OSError: pass
