@@ -14,8 +14,9 @@ from typing import Any
 
 from grader.exit_codes import BROKEN, FAILED, PASSED, USAGE
 from grader.inputs import Secret
+from grader.isolation import notice
 from grader.subject import Where
-from grader.text import Text
+from grader.text import Text, say
 
 SCHEMA_VERSION = 1
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
@@ -28,6 +29,8 @@ def document(
     submissions: Iterable[dict[str, Any]], *, secret: Secret, isolation: Iterable[str] = (), npu: str | None = None
 ) -> dict[str, Any]:
     """The whole document, in the order of the submissions."""
+    rows, in_force = list(submissions), list(isolation)
+    weak = notice(in_force) if any(row["exercises"] for row in rows) else None
     return {
         "schema_version": SCHEMA_VERSION,
         "grader_version": version(),
@@ -36,9 +39,10 @@ def document(
             "kind": "npu" if npu else "cpu",
             "torch": metadata.version("torch"),
             "npu": npu,
-            "isolation": list(isolation),
+            "isolation": in_force,
         },
-        "submissions": list(submissions),
+        "notice": weak.to_json() if weak else None,
+        "submissions": rows,
     }
 
 
@@ -79,6 +83,24 @@ def exercise(id: str, checks: list[dict[str, Any]]) -> dict[str, Any]:
         "max_score": points(sum(check["points"] for check in checks)),
         "checks": checks,
     }
+
+
+def for_learner(submission: Mapping[str, Any]) -> dict[str, Any]:
+    """The submission as its author may see it: of hidden checks only the idea and whether it holds."""
+    return {
+        **submission,
+        "exercises": [
+            {**exercise, "checks": [_veiled(check) for check in exercise["checks"]]}
+            for exercise in submission["exercises"]
+        ],
+    }
+
+
+def _veiled(check: Mapping[str, Any]) -> dict[str, Any]:
+    if check["visibility"] != "hidden" or check["status"] == "passed":
+        return dict(check)
+    message = say("一项不公开的检查没有通过。", "A check that is not public does not pass.")
+    return {**check, "message": message.to_json(), "misconception": None, "evidence": {}, "where": None}
 
 
 def points(value: float) -> float:

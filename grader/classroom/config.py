@@ -1,4 +1,4 @@
-"""What ``nbgrader_config.py`` of a FlashDojo course calls: nbgrader as it is, with the judge in the place of Execute."""
+"""What a course's ``nbgrader_config.py`` calls: nbgrader as it is, with the judge in the place of Execute."""
 
 from __future__ import annotations
 
@@ -21,8 +21,15 @@ def configure(config: Any, folder: Path | str, *, lang: str) -> None:
     """
     from nbconvert.preprocessors import ClearMetadataPreprocessor
     from nbgrader.preprocessors import (
-        AssignLatePenalties, CheckCellMetadata, ClearOutput, DeduplicateIds, IgnorePattern, LimitOutput, OverwriteCells,
-        OverwriteKernelspec, SaveAutoGrades,
+        AssignLatePenalties,
+        CheckCellMetadata,
+        ClearOutput,
+        DeduplicateIds,
+        IgnorePattern,
+        LimitOutput,
+        OverwriteCells,
+        OverwriteKernelspec,
+        SaveAutoGrades,
     )  # fmt: skip
 
     from grader.classroom.judge_cells import JudgeCells

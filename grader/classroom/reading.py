@@ -25,7 +25,7 @@ class SturdyExporter(NotebookExporter):
 
     def from_filename(
         self, filename: str, resources: dict[str, Any] | None = None, **more: Any
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[NotebookNode, dict[str, Any]]:
         path = Path(filename)
         try:
             submission.require_notebook(path)
@@ -34,7 +34,7 @@ class SturdyExporter(NotebookExporter):
             notebook = new_notebook(metadata={UNREADABLE: error.message.to_json()})
         except Exception as error:  # nbformat, on what is JSON with cells but no notebook
             notebook = new_notebook(metadata={UNREADABLE: not_a_notebook(path, error)})
-        result: tuple[str, dict[str, Any]] = self.from_notebook_node(notebook, resources=resources, **more)
+        result: tuple[NotebookNode, dict[str, Any]] = self.from_notebook_node(notebook, resources=resources, **more)
         return result
 
 

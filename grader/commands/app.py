@@ -154,11 +154,18 @@ def grade(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help=_help("全部重评，不用也不留结果", "grade all anew, keep no results"))
     ] = False,
+    require_isolation: Annotated[
+        bool,
+        typer.Option(
+            "--require-isolation",
+            help=_help("没有 Landlock 与 seccomp 就不评", "refuse to grade without Landlock and seccomp"),
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     from grader.commands.grade import grade
 
-    return grade(targets, stage, student, secret_file, jobs, scheduler, out, no_cache, checks, as_json)
+    return grade(targets, stage, student, secret_file, jobs, scheduler, out, no_cache, checks, require_isolation, as_json)
 
 
 @app.command(help=_help("由结果文档生成网页、成绩表与 JUnit XML", "pages, tables and JUnit XML from a result document"))
@@ -177,13 +184,24 @@ def report(
     csv_file: Annotated[Path | None, typer.Option("--csv", help=_help("成绩表文件", "the table of scores"))] = None,
     csv_format: Annotated[
         str,
-        typer.Option("--format", help=_help("成绩表格式：plain、canvas、moodle", "of the table: plain, canvas, moodle")),
+        typer.Option("--format", help=_help("表格式：plain、canvas、moodle", "of the table: plain, canvas, moodle")),
     ] = "plain",
     class_file: Annotated[Path | None, typer.Option("--class", help=_help("班级报告文件", "the class's page"))] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(
+            "--roster",
+            help=_help("Canvas 或 Moodle 导出的表，把成绩填进去", "a table exported from Canvas or Moodle, to be filled"),
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option("--column", help=_help("填该表的哪一列", "the column of that table (default: the stage's title)")),
+    ] = None,
 ) -> int:
     from grader.commands.report import report
 
-    return report(file, out, junit_file, csv_file, csv_format, class_file)
+    return report(file, out, junit_file, csv_file, csv_format, class_file, roster, column)
 
 
 @app.command(help=_help("这台机器能做什么，缺什么、怎么补", "what this machine can do, and the fix for what it cannot"))
@@ -212,6 +230,23 @@ def dev_build() -> int:
 
 @instructor.command(
     help=_help(
+        "建立（或补全）nbgrader 课程目录：配置、源笔记本、密钥",
+        "make (or complete) a course for nbgrader: configuration, source notebooks, secret",
+    )
+)
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help=_help("课程目录", "the course's folder"))],
+    stages: Annotated[
+        str | None, typer.Option("--stages", help=_help("阶段，如 s1,s2（默认：全部）", "such as s1,s2 (default: all)"))
+    ] = None,
+) -> int:
+    from grader.commands.instructor import init
+
+    return init(folder, stages)
+
+
+@instructor.command(
+    help=_help(
         "提交之间、与已公布解答之间的相似之处：供人判断的线索，不影响分数",
         "passages that submissions share with each other or with the published solutions: a hint, never a mark",
     )
@@ -220,7 +255,6 @@ def similarity(
     targets: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help=_help("提交所在文件夹", "folders of submissions"))
     ],
-    stage: StageOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", help=_help("把 HTML 页面写到该目录", "folder for the HTML page"))
     ] = None,
@@ -228,7 +262,7 @@ def similarity(
 ) -> int:
     from grader.commands.similarity import similarity
 
-    return similarity(targets, stage, out, as_json)
+    return similarity(targets, out, as_json)
 
 
 @ci.command("init", help=_help("写一份每次推送都评分的流水线", "write a pipeline that grades every push"))

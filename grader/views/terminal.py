@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
@@ -45,6 +46,13 @@ def show_submission(
         out.print(Styled(Text(**submission["message"]).pick(lang), style="red"))
     for block in blocks(submission, live=live):
         out.print(_exercise(block, lang))
+
+
+def plain(submission: Mapping[str, Any], *, lang: str | None = None, width: int = 88) -> str:
+    """:func:`show_submission` as text without colour."""
+    text = io.StringIO()
+    show_submission(Console(file=text, width=width, color_system=None, highlight=False), submission, lang=lang)
+    return text.getvalue()
 
 
 def show_batch(out: Console, submissions: Sequence[Mapping[str, Any]], *, lang: str | None = None) -> None:

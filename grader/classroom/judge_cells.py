@@ -1,0 +1,113 @@
+"""In the place of nbgrader's Execute: the judge grades the learner's cells, and each graded cell gets its number.
+
+What nbgrader reads from a graded cell is its first error, line on stderr, or result; without any it gives full marks.
+So every graded cell gets exactly one result here, an explicit number, and the messages beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from nbgrader import utils
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Integer, Unicode
+
+from grader import results
+from grader.classroom import own_cells
+from grader.classroom.marking import Marker, Submitted
+from grader.classroom.reading import UNREADABLE, given
+from grader.classroom.repair_cells import REPAIRS
+from grader.inputs import Secret
+from grader.text import Text
+from grader.views import html, terminal
+
+
+class GraderFailed(Exception):
+    """The grader's own fault: nbgrader then records nothing for this submission, and goes on with the next."""
+
+
+class JudgeCells(NbGraderPreprocessor):
+    """Grades FlashDojo's cells; cells that an instructor added are run by nbgrader's own Execute, behind a wall."""
+
+    course = Unicode(help="The course folder").tag(config=True)
+    secret_file = Unicode(help="The key that the inputs follow from").tag(config=True)
+    jobs = Integer(0, help="Submissions at a time; 0 for as many as there are cores").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        told = resources["nbgrader"]
+        course = Path(self.course)
+        model = given(course, told["assignment"], told["notebook"])
+        stage = model.metadata.get("flashdojo", {}).get("stage", "") if model is not None else ""
+        ours = _exercises(model) if stage and model is not None else {}
+        if any(_is_checked(cell) and cell.metadata.nbgrader["grade_id"] not in ours for cell in nb.cells):
+            own_cells.execute(nb, resources, ours=set(ours), parent=self)
+        if ours:
+            self._judge(nb, Submitted(course, told["student"], told["assignment"], told["notebook"]), stage, ours)
+        return nb, resources
+
+    def _judge(self, nb: NotebookNode, which: Submitted, stage: str, ours: dict[str, str]) -> None:
+        if UNREADABLE in nb.metadata:
+            row = _unreadable(which, stage, Text(**nb.metadata[UNREADABLE]))
+        else:
+            marker = Marker.of(Secret(Path(self.secret_file).read_bytes().strip()), self.jobs, self.config)
+            row = marker.row(which, stage, nbformat.writes(nb).encode())
+        if row["status"] == "failed":
+            raise GraderFailed(row["message"]["en"])
+        row["repairs"] = [*nb.metadata.get(REPAIRS, []), *row["repairs"]]
+        keep(which, row)
+        shown = results.for_learner(row)
+        exercises = {exercise["id"]: exercise for exercise in shown["exercises"]}
+        for cell in nb.cells:
+            if _is_checked(cell) and cell.metadata.nbgrader["grade_id"] in ours:
+                fill(cell, shown, exercises.get(ours[cell.metadata.nbgrader["grade_id"]]))
+
+
+def _is_checked(cell: NotebookNode) -> bool:
+    """A cell that nbgrader takes a number from, rather than a person."""
+    return cell.cell_type == "code" and utils.is_grade(cell) and not utils.is_solution(cell)
+
+
+def _exercises(model: NotebookNode) -> dict[str, str]:
+    """grade_id -> exercise, of the check cells that were given out. What a submission says of itself does not count."""
+    return {
+        cell.metadata.nbgrader["grade_id"]: cell.metadata["flashdojo"]["exercise"]
+        for cell in model.cells
+        if _is_checked(cell) and cell.metadata.get("flashdojo", {}).get("role") == "check"
+    }
+
+
+def fill(cell: NotebookNode, row: dict[str, Any], exercise: dict[str, Any] | None) -> None:
+    """Give a check cell its outputs: the messages, for people, and the points as a number, for nbgrader. An instructor
+    who gives the cell other points gets the same share of them."""
+    points = float(cell.metadata.nbgrader["points"])
+    share = exercise["score"] / exercise["max_score"] if exercise and exercise["max_score"] else 0.0
+    part = row | {"exercises": [exercise] if exercise else []}
+    cell.outputs = [
+        new_output(
+            "display_data", data={"text/html": html.render(part, live=False), "text/plain": terminal.plain(part)}
+        ),
+        new_output("execute_result", data={"text/plain": f"{share * points:.4f}"}, execution_count=1),
+    ]
+    cell.execution_count = 1
+
+
+def _unreadable(which: Submitted, stage: str, why: Text) -> dict[str, Any]:
+    return results.submission(
+        path=str(which.path), student=which.student, stage=stage, sha256=None, status="unreadable", message=why,
+        max_score=0.0, repairs=(), seconds=0.0,
+    )  # fmt: skip
+
+
+def keep(which: Submitted, row: dict[str, Any]) -> None:
+    """The row as a result document of its own, for reports about the class: never in a folder that feedback copies."""
+    folder = which.course / "results" / which.assignment
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{which.student}.json"
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(row, ensure_ascii=False, indent=1), encoding="utf-8")
+    part.replace(file)
