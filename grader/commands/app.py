@@ -165,7 +165,9 @@ def grade(
 ) -> int:
     from grader.commands.grade import grade
 
-    return grade(targets, stage, student, secret_file, jobs, scheduler, out, no_cache, checks, require_isolation, as_json)
+    return grade(
+        targets, stage, student, secret_file, jobs, scheduler, out, no_cache, checks, require_isolation, as_json
+    )
 
 
 @app.command(help=_help("由结果文档生成网页、成绩表与 JUnit XML", "pages, tables and JUnit XML from a result document"))

@@ -7,25 +7,24 @@ submissions are small, so every stretch is kept and the answer is the same in ev
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from grader.integrity.shape import Token
 
 STRETCH = 16  # tokens, some two lines of code; shorter ones are the idioms of the language
 # Measured by benchmarks/similarity.py; docs/*/integrity.md quotes it.
-ALIKE = 0.40  # of a whole submission; independent right answers stay below 0.3
+ALIKE = 0.40  # of a whole submission
 LEAST = 150  # tokens that have to agree
 PART_ALIKE = 0.70  # of one exercise
 PART_LEAST = 150  # tokens of the learner's own in it; in shorter ones there is little choice
 
-Stretch = tuple[str, ...]
+Stretch = int  # the hash of its texts; two that differ share one with a chance of 1 in 2 ** 61
 
 
 @dataclass
 class Print:
-    """The stretches of one program. ``given``: those of the skeleton (or whatever else everybody was handed), whose
-    tokens are nobody's."""
+    """The stretches of one program that are its own. ``given``: what everybody was handed (the skeleton, say)."""
 
     tokens: Sequence[Token]
     given: Set[Stretch] = frozenset()
@@ -33,19 +32,21 @@ class Print:
     own: frozenset[int] = field(init=False)  # positions of tokens in no given stretch
 
     def __post_init__(self) -> None:
-        self.places = stretches(self.tokens)
-        self.own = frozenset(range(len(self.tokens))) - covered(self.places, self.places.keys() & self.given)
+        places = stretches(self.tokens)
+        handed = places.keys() & self.given
+        self.own = frozenset(range(len(self.tokens))) - covered(places, handed)
+        self.places = {stretch: found for stretch, found in places.items() if stretch not in handed}
 
 
 def stretches(tokens: Sequence[Token]) -> dict[Stretch, list[int]]:
     texts = [token.text for token in tokens]
     found: dict[Stretch, list[int]] = defaultdict(list)
     for start in range(len(texts) - STRETCH + 1):
-        found[tuple(texts[start : start + STRETCH])].append(start)
+        found[hash(tuple(texts[start : start + STRETCH]))].append(start)
     return dict(found)
 
 
-def covered(places: dict[Stretch, list[int]], which: Iterable[Stretch]) -> set[int]:
+def covered(places: Mapping[Stretch, Iterable[int]], which: Iterable[Stretch]) -> set[int]:
     return {at for stretch in which for start in places[stretch] for at in range(start, start + STRETCH)}
 
 
@@ -55,7 +56,7 @@ class Share:
 
     tokens: frozenset[int]  # positions, in the first program
     whole: float  # of its own tokens, 0 to 1
-    parts: dict[str, tuple[float, int]]  # by exercise: the same, and how many own tokens it has
+    parts: Mapping[str, tuple[float, int]]  # by exercise: the same, and how many own tokens it has
 
     @property
     def parts_alike(self) -> list[str]:
@@ -65,16 +66,25 @@ class Share:
     def worth_a_look(self) -> bool:
         return (len(self.tokens) >= LEAST and self.whole >= ALIKE) or bool(self.parts_alike)
 
+    @property
+    def degree(self) -> float:
+        """For an order: the largest share, of the whole or of an exercise that counts."""
+        return max(self.whole, *(self.parts[name][0] for name in self.parts_alike), 0.0)
 
-def share(one: Print, other: Print, explained: Set[Stretch] = frozenset()) -> Share:
-    """What of ``one`` stands in ``other``. Stretches that are ``explained`` otherwise count neither way."""
-    own = one.own - covered(one.places, one.places.keys() & explained) if explained else one.own
-    same = covered(one.places, (one.places.keys() & other.places.keys()) - explained) & own
+
+def share(one: Print, other: Print) -> Share:
+    """What of ``one`` stands in ``other``."""
+    same = frozenset(covered(one.places, one.places.keys() & other.places.keys()) & one.own)
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for at in own:
+    for at in one.own:
         part = one.tokens[at].part
         if part is not None:
             sizes[part][0] += at in same
             sizes[part][1] += 1
     parts = {name: (shared / size, size) for name, (shared, size) in sizes.items()}
-    return Share(frozenset(same), len(same) / len(own) if own else 0.0, parts)
+    return Share(same, len(same) / len(one.own) if one.own else 0.0, parts)
+
+
+def can_be_alike(one: Print, other: Print) -> bool:
+    """A quick look: False when :func:`share` would find too little either way."""
+    return len(one.places.keys() & other.places.keys()) * STRETCH >= min(LEAST, int(PART_LEAST * PART_ALIKE))
