@@ -83,6 +83,33 @@ class Program:
             return None
         return place
 
+    def loop(self, error: BaseException) -> dict[str, Any] | None:
+        """Where a program was that ran out of time: the loop it was in, the same whenever the clock rang. A ``while`` is
+        more likely to have no end than a ``for``, and the outermost of several is the one that is always named."""
+        frames = [
+            (frame.f_code.co_filename, line)
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename in self.numbers
+        ]
+        for kind in (ast.While, ast.For | ast.AsyncFor):
+            for filename, line in frames:
+                lines = [n.lineno for n in self._around(filename, line) if isinstance(n, kind)]
+                if lines:
+                    return {"cell": self.numbers[filename], "line": lines[0]}
+        return self.where(error)
+
+    def _around(self, filename: str, line: int) -> list[ast.stmt]:
+        """The statements that hold this line, from the outermost function or loop in."""
+        source = next(source for _, source, name in self.cells if name == filename)
+        found = [
+            node
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+        within = [node for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        start = within[-1].lineno if within else 0  # a loop around the definition does not run now
+        return [node for node in found if node.lineno >= start]
+
     def names(self) -> list[str]:
         return sorted(
             name

@@ -78,7 +78,7 @@ class Worker:
         except Missing as error:
             head = {"missing": error.name, "found": error.found}
         except OutOfTime as error:
-            head = {"timeout": True, "where": self.program.where(error) if self.program else None}
+            head = {"timeout": True, "where": self.program.loop(error) if self.program else None}
         except BaseException as error:
             head = {"raised": report(error, self.program.where(error) if self.program else None)}
         wire.send(self.connection.sendall, head)

@@ -235,7 +235,29 @@ def test_a_time_out_says_where(program):
     subject = program(["def f(x):\n    return g(x)", "def g(x):\n    while x:\n        y = x\n"], limits=QUICK)
     with pytest.raises(TimedOut) as late:
         subject.call("f", 1)
-    assert late.value.where in (Where(2, 2), Where(2, 3))
+    assert late.value.where == Where(2, 2)
+
+
+NESTED = """
+def step(x):
+    for i in range(3):
+        x = x + i
+    return x
+
+def f(x):
+    for tile in range(4):
+        while True:
+            for part in range(5):
+                x = step(x)
+"""
+
+
+@pytest.mark.parametrize("patience", [0.5, 0.61, 0.77])
+def test_a_time_out_names_the_same_loop_whenever_the_clock_rings(program, patience):
+    subject = program(NESTED, limits=Limits(load=10, call=patience))
+    with pytest.raises(TimedOut) as late:
+        subject.call("f", 1)
+    assert late.value.where == Where(None, 9)
 
 
 def test_cpu_time_is_counted_over_all_workers_of_a_submission(template):
