@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text as Styled
+
 from grader import results
-from grader.commands.base import as_text, note, print_json, short, stop, tell
+from grader.commands.base import as_text, command, note, print_json, short, stop, tell
 from grader.inputs import Secret
+from grader.isolation import SURE
 from grader.reading import submission
-from grader.text import Text, answer_in, say
+from grader.text import Text, answer_in, listed, say
 from grader.views.progress import progress_bar
 from grader.views.terminal import console, show_batch, show_submission
 
@@ -29,6 +32,7 @@ def grade(
     out: Path | None,
     no_cache: bool,
     checks: Path | None,
+    require_isolation: bool,
     as_json: bool,
 ) -> int:
     from grader.batch import cache, intake
@@ -46,6 +50,8 @@ def grade(
             )
         )
     secret = secret_of(secret_file)
+    if require_isolation and scheduler is None:  # elsewhere it is those machines that count, and each looks for itself
+        _refuse_without_isolation()
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     folder = None if no_cache else cache.default_folder() if out is None else out / cache.IN_OUT
@@ -57,6 +63,7 @@ def grade(
             jobs=jobs,
             scheduler=scheduler,
             cache=folder,
+            require=tuple(SURE) if require_isolation else (),
             checks=private.chosen(checks),
             on_progress=on_progress,
             on_trouble=lambda error: note(_not_kept(folder, error)),
@@ -88,6 +95,23 @@ def _told_what_is_kept(folder: Path | None, submissions: int) -> Iterator[None]:
         raise
 
 
+def _refuse_without_isolation() -> None:
+    from grader.worker.confine import probe
+
+    layers = probe()
+    missing = [name for layer, name in SURE.items() if not layers.get(layer, (False, ""))[0]]
+    if missing:
+        stop(
+            say(
+                "这台机器没有 {missing}，按 --require-isolation 的要求没有评分。{doctor} 会说怎么办。",
+                "this machine has no {missing}, and --require-isolation asks for it: nothing was graded. {doctor} says "
+                "what to do.",
+                missing=listed(missing),
+                doctor=command("doctor"),
+            )
+        )
+
+
 def _not_kept(folder: Path | None, error: OSError) -> Text:
     return say(
         "注意：结果存不进 {folder}（{why}）；成绩不受影响，但中断后要从头再来。",
@@ -99,8 +123,10 @@ def _not_kept(folder: Path | None, error: OSError) -> Text:
 
 
 def show(document: dict[str, Any]) -> None:
-    """One submission in full, several as a table."""
+    """One submission in full, several as a table; what is to be known of all of them comes first."""
     screen = console()
+    if document.get("notice"):
+        screen.print(Styled(str(Text(**document["notice"])), style="yellow"))
     submissions = document["submissions"]
     if len(submissions) == 1:
         show_submission(screen, submissions[0])

@@ -8,8 +8,6 @@ from typing import Any
 from grader.doctor import LAYERS
 from grader.text import Text, listed, say
 
-SURE = ("landlock", "seccomp")
-
 
 def isolation(document: Mapping[str, Any]) -> Text:
     """The layers that were in force around learner code, by name."""
@@ -22,12 +20,5 @@ def isolation(document: Mapping[str, Any]) -> Text:
 
 def weak(document: Mapping[str, Any]) -> Text | None:
     """Said in every report when learner code ran with less than Landlock and seccomp."""
-    missing = [layer for layer in SURE if layer not in document["device"]["isolation"]]
-    if not missing:
-        return None
-    return say(
-        "评分时没有启用 {missing}：提交的代码没有被完全隔离，这份成绩只在信任代码作者时才可靠。",
-        "Graded without {missing}: the code was not fully confined, so trust this grade only as far as you trust its "
-        "author.",
-        missing=listed(LAYERS[layer][0].en for layer in missing),
-    )
+    said = document.get("notice")
+    return Text(**said) if said else None
