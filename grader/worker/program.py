@@ -84,8 +84,8 @@ class Program:
         return place
 
     def loop(self, error: BaseException) -> dict[str, Any] | None:
-        """Where a program was that ran out of time: the loop it was in, the same whenever the clock rang. A ``while`` is
-        more likely to have no end than a ``for``, and the outermost of several is the one that is always named."""
+        """Where a program was that ran out of time: the loop it was in, the same whenever the clock rang. A ``while``
+        is more likely to have no end than a ``for``, and of several the outermost is always named."""
         frames = [
             (frame.f_code.co_filename, line)
             for frame, line in traceback.walk_tb(error.__traceback__)
