@@ -193,7 +193,7 @@ def report(
         Path | None,
         typer.Option(
             "--roster",
-            help=_help("Canvas 或 Moodle 导出的表，把成绩填进去", "a table exported from Canvas or Moodle, to be filled"),
+            help=_help("Canvas 或 Moodle 导出的表，把成绩填进去", "a table exported from Canvas or Moodle to fill"),
         ),
     ] = None,
     column: Annotated[

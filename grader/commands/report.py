@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from grader.commands.base import note, short, stop, tell
 from grader.exit_codes import PASSED
-from grader.text import Text, say
+from grader.text import Text, listed, say
 
+FORMATS = ("plain", "canvas", "moodle")
 FOLDER = "report"  # beside the document, when no option says what is wanted
 
 
@@ -18,18 +20,28 @@ def report(
     csv_file: Path | None,
     csv_format: str,
     class_file: Path | None,
+    roster_file: Path | None,
+    column: str | None,
 ) -> int:
-    from grader.reports import class_page, junit, read, tables
+    from grader.reports import class_page, junit, read
     from grader.reports.write import PAGES, save, write_reports
 
-    if csv_format not in tables.FORMATS:
-        stop(say("--format 只能是 plain、canvas 或 moodle", "--format takes plain, canvas or moodle"))
+    if csv_format not in FORMATS:
+        stop(say("--format 只能是 {it}", "--format takes {it}", it=listed(FORMATS)))
+    if (roster_file or column) and not (roster_file and csv_file):
+        stop(
+            say(
+                "--roster 要与 --csv 一起用，--column 要与 --roster 一起用。",
+                "--roster goes with --csv, --column with --roster.",
+            )
+        )
     document = read.read_document(file)
     if not (out or junit_file or csv_file or class_file):
         out = file.parent / FOLDER
     if out:
         written = write_reports(document, out, sources=[file.parent])
-        _told(say("班级报告", "class report"), written.class_page)
+        if written.class_page:
+            _told(say("班级报告", "class report"), written.class_page)
         pages = say("每份提交一页（{n} 页）", "a page for each submission ({n})", n=len(written.pages))
         _told(pages, out / PAGES)
         _told(say("成绩表", "scores"), written.scores)
@@ -39,15 +51,30 @@ def report(
     if junit_file:
         _told(say("JUnit XML", "JUnit XML"), save(junit_file, junit.junit(document)))
     if csv_file:
-        if csv_format == "plain":
-            save(csv_file, tables.plain(document), encoding="utf-8-sig")
-        else:
-            table = tables.canvas(document) if csv_format == "canvas" else tables.moodle(document)
-            save(csv_file, table.text)
-            for student, why in table.left_out:
-                note(say("没有写入成绩：{student}：{why}", "no score for {student}: {why}", student=student, why=why))
-        _told(say("成绩表", "scores"), csv_file)
+        _table(document, csv_file, csv_format, roster_file, column)
     return PASSED
+
+
+def _table(document: dict[str, Any], file: Path, kind: str, roster_file: Path | None, column: str | None) -> None:
+    from grader.reports import roster, tables
+    from grader.reports.write import save
+
+    left_out: list[tuple[str, Text]] = []
+    if roster_file:
+        filled = roster.fill(roster_file, document, column)
+        save(file, filled.text, encoding="utf-8-sig")
+        left_out = filled.left_out
+        if filled.without:
+            note(say("名单里有 {n} 人没有成绩。", "{n} in the table have no score.", n=filled.without))
+    elif kind == "plain":
+        save(file, tables.plain(document), encoding="utf-8-sig")  # spreadsheets ask for the BOM
+    else:
+        table = tables.canvas(document) if kind == "canvas" else tables.moodle(document)
+        save(file, table.text)
+        left_out = table.left_out
+    for student, why in left_out:
+        note(say("没有写入成绩：{student}：{why}", "no score for {student}: {why}", student=student, why=why))
+    _told(say("成绩表", "scores"), file)
 
 
 def _told(what: Text, where: Path) -> None:

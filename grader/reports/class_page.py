@@ -13,7 +13,7 @@ from grader.reports.cohort import cohorts
 from grader.reports.pages import render
 from grader.text import Text, say
 
-MISTAKES, HARDEST, SLOWEST = 8, 8, 5  # rows that are shown at once
+MISTAKES, HARDEST, SLOWEST = 10, 8, 5  # rows that are shown at once
 
 
 def page(document: Mapping[str, Any], *, links: Sequence[str] | None = None, lang: str | None = None) -> str:
@@ -36,7 +36,7 @@ def page(document: Mapping[str, Any], *, links: Sequence[str] | None = None, lan
         mistakes_shown=MISTAKES,
         hardest_shown=HARDEST,
         public=document["secret"] == "public",
-        notice=notices.weak(document),
+        notice=notices.notice(document),
         isolation=notices.isolation(document),
         torch=document["device"]["torch"],
     )

@@ -49,7 +49,7 @@ def page(
         hidden=hidden,
         verdict=_verdict(entry, shown),
         public=document["secret"] == "public",
-        notice=notices.weak(document),
+        notice=notices.notice(document),
         isolation=notices.isolation(document),
     )
 

@@ -18,7 +18,6 @@ def isolation(document: Mapping[str, Any]) -> Text:
     return Text(listed(name.zh for name in names).zh, listed(name.en for name in names).en)
 
 
-def weak(document: Mapping[str, Any]) -> Text | None:
-    """Said in every report when learner code ran with less than Landlock and seccomp."""
-    said = document.get("notice")
-    return Text(**said) if said else None
+def notice(document: Mapping[str, Any]) -> Text | None:
+    """What every report has to say of all these grades."""
+    return Text(**document["notice"]) if document.get("notice") else None

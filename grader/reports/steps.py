@@ -6,6 +6,7 @@ exercise which fails too belongs to that exercise's step: it may well go away wi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,11 @@ class Step:
     points: float = 0.0  # at stake, with the checks that wait
     hidden: bool = False
     unwritten: tuple[Block, ...] = ()
+
+    @property
+    def consequences(self) -> list[tuple[str, int]]:
+        """The exercises of the failures that follow, and how many of their checks."""
+        return list(Counter(line.id.split(".")[0] for line in self.follows).items())
 
     @property
     def title(self) -> Text:

@@ -17,7 +17,6 @@ from grader.course import catalog
 from grader.text import Text, language, say
 from grader.views.content import ideas, number
 
-FORMATS = ("plain", "canvas", "moodle")
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "ID number")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
@@ -125,10 +124,11 @@ def _most(document: Mapping[str, Any], stage: str) -> float:
     return max(entry["max_score"] for entry in document["submissions"] if entry["stage"] == stage)
 
 
-def written(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as CSV; no cell of a learner's making starts like a formula."""
+def written(rows: Iterable[Sequence[str]], *, delimiter: str = ",", tame: bool = True) -> str:
+    """Rows as CSV. ``tame``: no cell starts like a formula, for a learner chose some of the words."""
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\r\n").writerows([[_tame(cell) for cell in row] for row in rows])
+    table = csv.writer(stream, delimiter=delimiter, lineterminator="\r\n")
+    table.writerows([[_tame(cell) for cell in row] if tame else row for row in rows])
     return stream.getvalue()
 
 

@@ -25,7 +25,7 @@ class Written:
     """Where everything is. ``pages`` are in the order of the document's submissions."""
 
     folder: Path
-    class_page: Path
+    class_page: Path | None  # of more than one submission
     scores: Path
     junit: Path
     pages: list[Path] = field(default_factory=list)
@@ -40,9 +40,12 @@ def write_reports(
     sources = list(sources)
     names = page_names(document)
     links = [f"{PAGES}/{name}" for name in names]
+    overview = None
+    if len(names) > 1:
+        overview = save(folder / CLASS, class_page.page(document, links=links, lang=lang))
     written = Written(
         folder,
-        class_page=save(folder / CLASS, class_page.page(document, links=links, lang=lang)),
+        class_page=overview,
         scores=save(folder / SCORES, plain(document, lang=lang), encoding="utf-8-sig"),  # spreadsheets ask for the BOM
         junit=save(folder / JUNIT, junit(document, lang=lang)),
     )
