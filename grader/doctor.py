@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from grader import paths
+from grader import isolation, paths
 from grader.text import Text, listed, say
 
 NEEDED_SPACE = 1 << 30  # bytes: notebooks, scratch folders, the package cache of a repair
@@ -257,6 +257,10 @@ LAYERS = {
         say("内存、CPU、文件大小、打开数", "memory, CPU time, file size, open files"),
     ),
     "user": (say("低权限用户", "unprivileged user"), say("每个进程一个用户", "each process has its own")),
+    "namespaces": (
+        say("命名空间", "namespaces"),
+        say("看不到网络、别的进程与文件", "no network, other processes or files in sight"),
+    ),
     "landlock": (say("Landlock", "Landlock"), say("只能读运行所需的文件", "reads nothing but what it needs to run")),
     "seccomp": (say("seccomp", "seccomp"), say("没有网络、进程、信号", "no network, processes or signals")),
 }
@@ -264,10 +268,17 @@ LAYERS = {
 WHY_NOT = {  # what the worker's walls say of themselves, in Chinese
     "the judge is not root, so the worker is the same user": "评分器不是以 root 运行，学员代码与它是同一用户",
     "the kernel has no Landlock": "内核没有 Landlock",
+    "not Linux": "不是 Linux",
 }
 
 FIXES = {
     "user": say("以 root 运行评分器即可启用。", "It is there when the grader runs as root."),
+    "namespaces": say(
+        "多一层保障，没有也可以；容器里通常没有。"
+        "Ubuntu 24.04：sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        "A further wall, not a needed one; mostly not to be had in containers. "
+        "Ubuntu 24.04: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
     "landlock": say("需要 Linux 5.13 以上并启用 Landlock。", "It needs Linux 5.13 or newer with Landlock enabled."),
     "seccomp": say("安装 libseccomp2，再运行 ./dojo。", "Install libseccomp2, then run ./dojo."),
 }
@@ -281,14 +292,24 @@ def _sandbox() -> Iterable[Finding]:
         name, works = LAYERS.get(layer, (Text(layer, layer), Text(detail, detail)))
         subject = Text(f"沙箱：{name.zh}", f"sandbox: {name.en}")
         if ok:
-            yield Finding("ok", subject, works)
+            kinds = Text(f"（{detail}）", f" ({detail})") if layer == "namespaces" else Text("", "")
+            yield Finding("ok", subject, Text(works.zh + kinds.zh, works.en + kinds.en))
         else:
             why = Text(f"没有启用：{WHY_NOT.get(detail, detail)}", f"not in force: {detail}")
             yield Finding("note", subject, why, FIXES.get(layer))
-    if not any(layers.get(layer, (False, ""))[0] for layer in ("landlock", "seccomp")):
+    absent = isolation.missing([layer for layer, (ok, _) in layers.items() if ok])
+    if absent is not None:
         yield Finding(
             "problem",
             say("沙箱", "sandbox"),
-            say("这台机器没有隔离，只适合批改自己的代码", "no isolation on this machine: grade your own code only"),
-            say("给别人评分请用 Linux 5.13 以上。", "To grade other people's code, use Linux 5.13 or newer."),
+            say(
+                "没有 {missing}，隔离不完全，只适合批改可信的代码；每份报告都会注明",
+                "without {missing} isolation is not complete: grade code that you trust; every report will say so",
+                missing=absent,
+            ),
+            say(
+                "给别人评分请用有 Landlock 的 Linux（5.13 以上）和 libseccomp2；grade --require-isolation 缺则不评。",
+                "To grade other people's code, use Linux with Landlock (5.13 or newer) and libseccomp2; "
+                "grade --require-isolation does not grade without.",
+            ),
         )

@@ -13,9 +13,9 @@ from rich.text import Text as Styled
 from grader import results
 from grader.commands.base import as_text, command, note, print_json, short, stop, tell
 from grader.inputs import Secret
-from grader.isolation import SURE
+from grader.isolation import SURE, missing
 from grader.reading import submission
-from grader.text import Text, answer_in, listed, say
+from grader.text import Text, answer_in, say
 from grader.views.progress import progress_bar
 from grader.views.terminal import console, show_batch, show_submission
 
@@ -98,15 +98,14 @@ def _told_what_is_kept(folder: Path | None, submissions: int) -> Iterator[None]:
 def _refuse_without_isolation() -> None:
     from grader.worker.confine import probe
 
-    layers = probe()
-    missing = [name for layer, name in SURE.items() if not layers.get(layer, (False, ""))[0]]
-    if missing:
+    absent = missing([layer for layer, (ok, _) in probe().items() if ok])
+    if absent is not None:
         stop(
             say(
                 "这台机器没有 {missing}，按 --require-isolation 的要求没有评分。{doctor} 会说怎么办。",
                 "this machine has no {missing}, and --require-isolation asks for it: nothing was graded. {doctor} says "
                 "what to do.",
-                missing=listed(missing),
+                missing=absent,
                 doctor=command("doctor"),
             )
         )
