@@ -19,6 +19,7 @@ from grader.text import Text
 from grader.wall.limits import Limits
 
 SOURCES = ("grader", "kernels")  # beside the course: what a result follows from
+NO_SOURCES = {"classroom", "commands", "integrity", "live", "pipeline", "proving", "reports", "views"}  # show and manage
 SOURCE_SUFFIXES = (".py", ".toml", ".json")
 
 
@@ -100,4 +101,6 @@ def _sources(course: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    return iter(sorted(file for file in folder.rglob("*") if file.suffix in SOURCE_SUFFIXES and file.is_file()))
+    for file in sorted(folder.rglob("*")):
+        if file.suffix in SOURCE_SUFFIXES and file.relative_to(folder).parts[0] not in NO_SOURCES and file.is_file():
+            yield file
