@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from grader.batch import archive
-from grader.batch.names import Owner, download_owner, nbgrader_owner, owner_of
+from grader.batch.names import Owner, named_owner, owner_of
 from grader.batch.plan import Job
 from grader.reading import submission
 from grader.reading.submission import SUFFIXES, Unreadable, shown
@@ -65,7 +65,7 @@ def again(path: str) -> bytes:
 def _behind(target: Path) -> list[Entry]:
     if target.is_dir():
         return _in_folder(target)
-    if target.suffix.lower() == ".zip":
+    if target.suffix.lower() == ".zip" and target.exists():
         return _in_archive(target)
     owner = owner_of(target)
     return [Entry(target, owner.student, notes=owner.notes)]
@@ -94,7 +94,7 @@ def _empty_handed(top: Path, seen: set[str]) -> Iterator[Entry]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(name for name in files if not name.startswith(".")):
             path = Path(here, name)
-            owner = nbgrader_owner(path) or download_owner(path.parts)
+            owner = named_owner(path)
             if owner is not None and owner.student not in seen:
                 seen.add(owner.student)
                 yield _no_answer(path, owner)
@@ -109,16 +109,17 @@ def _in_archive(target: Path) -> list[Entry]:
     latest = {member.name: member for member in members}
     found, others = [], []
     for name, member in sorted(latest.items(), key=lambda item: item[0].parts):
-        owner = owner_of(name)
         if name.suffix.lower() in SUFFIXES or member.problem:
+            owner = owner_of(name)
             found.append(Entry(target / _within(name), owner.student, member.problem, owner.notes, name))
         else:
-            others.append((target / _within(name), owner))
+            others.append(name)
     seen = {entry.student for entry in found}
-    for path, owner in others:
-        if owner.student not in seen:
-            seen.add(owner.student)
-            found.append(_no_answer(path, owner))
+    for name in others:
+        known = named_owner(name)
+        if known is not None and known.student not in seen:
+            seen.add(known.student)
+            found.append(_no_answer(target / _within(name), known))
     return found or [_nothing(target, "压缩包里没有 .ipynb 或 .py 文件。", "a zip without any .ipynb or .py file.")]
 
 

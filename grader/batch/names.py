@@ -28,10 +28,15 @@ class Owner:
 
 def owner_of(path: Path | PurePosixPath) -> Owner:
     """nbgrader's ``submitted/<student>/...``, Moodle's or Canvas's names, else the file's stem."""
-    return nbgrader_owner(path) or download_owner(path.parts) or Owner(shown(path.stem or path.name) or "?")
+    return named_owner(path) or Owner(shown(path.stem or path.name) or "?")
 
 
-def nbgrader_owner(path: Path | PurePosixPath) -> Owner | None:
+def named_owner(path: Path | PurePosixPath) -> Owner | None:
+    """The owner that the place of a file tells, whatever the file is."""
+    return _in_nbgrader(path) or _downloaded(path.parts)
+
+
+def _in_nbgrader(path: Path | PurePosixPath) -> Owner | None:
     folders = Path(os.path.abspath(path)).parts[:-1] if isinstance(path, Path) else path.parts[:-1]
     for position in range(len(folders) - 2, -1, -1):
         if folders[position] == "submitted":
@@ -39,7 +44,7 @@ def nbgrader_owner(path: Path | PurePosixPath) -> Owner | None:
     return None
 
 
-def download_owner(parts: Sequence[str]) -> Owner | None:
+def _downloaded(parts: Sequence[str]) -> Owner | None:
     """As the two platforms name what a teacher downloads. People may share a name, so their number belongs to it."""
     for part in reversed(parts):
         found = MOODLE.fullmatch(part)

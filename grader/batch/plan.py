@@ -19,7 +19,7 @@ from grader.text import Text
 from grader.wall.limits import Limits
 
 SOURCES = ("grader", "kernels")  # beside the course: what a result follows from
-NO_SOURCES = {"classroom", "commands", "integrity", "live", "pipeline", "proving", "reports", "views"}  # show and manage
+NO_SOURCES = {"classroom", "commands", "integrity", "live", "pipeline", "proving", "reports", "views"}  # they show
 SOURCE_SUFFIXES = (".py", ".toml", ".json")
 
 
