@@ -6,7 +6,7 @@ submissions are small, so every stretch is kept and the answer is the same in ev
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -30,12 +30,19 @@ class Print:
     given: Set[Stretch] = frozenset()
     places: dict[Stretch, list[int]] = field(init=False)
     own: frozenset[int] = field(init=False)  # positions of tokens in no given stretch
+    sizes: Counter[str] = field(init=False)  # own tokens by exercise
 
     def __post_init__(self) -> None:
         places = stretches(self.tokens)
         handed = places.keys() & self.given
         self.own = frozenset(range(len(self.tokens))) - covered(places, handed)
+        self.sizes = self.by_part(self.own)
         self.places = {stretch: found for stretch, found in places.items() if stretch not in handed}
+
+    def by_part(self, positions: Iterable[int]) -> Counter[str]:
+        """How many of these tokens stand in each exercise."""
+        parts = (self.tokens[at].part for at in positions)
+        return Counter(part for part in parts if part is not None)
 
 
 def stretches(tokens: Sequence[Token]) -> dict[Stretch, list[int]]:
@@ -75,13 +82,8 @@ class Share:
 def share(one: Print, other: Print) -> Share:
     """What of ``one`` stands in ``other``."""
     same = frozenset(covered(one.places, one.places.keys() & other.places.keys()) & one.own)
-    sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for at in one.own:
-        part = one.tokens[at].part
-        if part is not None:
-            sizes[part][0] += at in same
-            sizes[part][1] += 1
-    parts = {name: (shared / size, size) for name, (shared, size) in sizes.items()}
+    shared = one.by_part(same)
+    parts = {name: (shared[name] / size, size) for name, size in one.sizes.items()}
     return Share(same, len(same) / len(one.own) if one.own else 0.0, parts)
 
 
