@@ -1,4 +1,4 @@
-"""A small class, graded for real: right, wrong in several ways, forbidden, endless, unreadable; and one hidden check."""
+"""A small class, graded for real: right, wrong, forbidden, endless, unreadable; and one hidden check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     broken.write_text("{not json", encoding="utf-8")
     lost = folder / "ann.py"  # fails on a line of its own, and its file is gone when the report is made
     source = (
-        (CLASS / "ada.py").read_text("utf-8").replace("def flash_traffic(", "def flash_traffic(*, x): 1 / 0\ndef f(")
+        (CLASS / "ada.py")
+        .read_text("utf-8")
+        .replace("def flash_traffic(", "def flash_traffic(*a):\n    return 1 / 0\n\ndef f(")
     )
     lost.write_text(source, encoding="utf-8")
     names = ("ada.py", "bao.ipynb", "chen.py", "dana.py", "fumi.py", "ivan.py", "jade.py")
