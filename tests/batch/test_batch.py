@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat import v4
+from small_course import LIMITS, RIGHT, SUBMISSIONS, without_seconds
 
 from grader import paths, results
 from grader.batch import intake
@@ -20,106 +20,26 @@ from grader.batch.run import grade_paths
 from grader.course import catalog
 from grader.inputs import Secret
 from grader.judging import desk, grade
-from grader.wall.limits import Limits
 from grader.wall.workers import Template
 
 Run = Callable[..., dict[str, Any]]
-
-STAGE = """
-id = "s9"
-[title]
-zh = "段"
-en = "Stage"
-[concepts]
-idea = { zh = "一", en = "one" }
-"""
-EXERCISE = """
-[[exercises]]
-id = "s9-{name}"
-name = "{name}"
-kind = "function"
-points = {points}
-solution = "x.py"
-forbid = ["library_attention", "softmax"]
-title = {{ zh = "甲", en = "A" }}
-summary = {{ zh = "甲", en = "A" }}
-hints = [{{ zh = "一", en = "1" }}, {{ zh = "二", en = "2" }}, {{ zh = "三", en = "3" }}]
-"""
-CHECKS = """
-import torch
-from grader.vocabulary import check, say
-
-def body(ctx, name, factor):
-    x = torch.from_numpy(ctx.rng().standard_normal(5))
-    got = ctx.subject.call(name, x).value
-    if not isinstance(got, torch.Tensor) or not torch.equal(got, factor * x):
-        ctx.fail(say("不对", "wrong"), evidence={"input": x})
-
-@check("s9-double.values", points=2, concept="idea")
-def double(ctx): body(ctx, "double", 2)
-
-@check("s9-double.again", points=1, concept="idea", needs=("s9-double.values",), public=False)
-def again(ctx): body(ctx, "double", 2)
-
-@check("s9-triple.values", points=4, concept="idea")
-def triple(ctx): body(ctx, "triple", 3)
-"""
-
-RIGHT = "def double(x): return 2 * x\ndef triple(x): return x + double(x)\n"
-SUBMISSIONS = {
-    "right.py": RIGHT,
-    "wrong.py": "def double(x): return x\ndef triple(x): return 3 * x\n",
-    "syntax.py": "def double(x:\n",
-    "empty.py": "",
-    "crash.py": "def double(x): raise SystemExit\ndef triple(x): return 3 * x\n",
-    "nonsense.py": "def double(x): return object()\ndef triple(x): return 3 * x\n",
-    "cheat.py": "import torch\ndef double(x): return torch.softmax(x, -1)\ndef triple(x): return 3 * x\n",
-    "hang_at_load.py": RIGHT + "import time\ntime.sleep(1000)\n",
-}
-
-
-@pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("course") / "s9_nine"
-    folder.mkdir()
-    exercises = EXERCISE.format(name="double", points=3) + EXERCISE.format(name="triple", points=4)
-    (folder / "stage.toml").write_text(STAGE + exercises, "utf-8")
-    (folder / "checks.py").write_text(CHECKS, "utf-8")
-    return folder.parent
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("class")
-    for name, source in SUBMISSIONS.items():
-        (folder / name).write_text(source, "utf-8")
-    return folder
 
 
 @pytest.fixture(scope="module")
 def run(course: Path) -> Iterator[Run]:
     """``grade_paths`` on the small course, with a template that stays warm."""
     with Template() as template:
-        yield partial(grade_paths, course=course, template=template, limits=Limits(load=3, call=3))
+        yield partial(grade_paths, course=course, template=template, limits=LIMITS)
 
 
 @pytest.fixture(scope="module")
 def graded(course: Path, folder: Path) -> dict[str, Any]:
     """In two processes of their own."""
-    return grade_paths([folder], stage="s9", jobs=2, course=course, limits=Limits(load=3, call=3))
+    return grade_paths([folder], stage="s9", jobs=2, course=course, limits=LIMITS)
 
 
 def rows(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {Path(row["path"]).name: row for row in document["submissions"]}
-
-
-def without_times(row: dict[str, Any]) -> dict[str, Any]:
-    row = copy.deepcopy(row)
-    row["seconds"] = 0
-    for exercise in row["exercises"]:
-        for check in exercise["checks"]:
-            check["seconds"] = 0
-    return row
 
 
 def test_a_class_is_graded_to_the_last(graded: dict[str, Any]) -> None:
@@ -156,7 +76,7 @@ def test_neither_order_nor_company_nor_jobs_change_a_result(
     again = run([folder / name for name in names], stage="s9")
     assert list(rows(again)) == names
     for name in names:
-        assert without_times(rows(again)[name]) == without_times(rows(graded)[name])
+        assert without_seconds(rows(again)[name]) == without_seconds(rows(graded)[name])
 
 
 def test_inputs_follow_student_and_secret(run: Run, folder: Path) -> None:
