@@ -169,5 +169,6 @@ class Channel:
     def _look_at_scratch(self) -> None:
         assert self.child is not None
         self._looked = time.monotonic()
-        if scratch.usage(self.child.scratch, SCRATCH_ENTRIES) > self.limits.scratch:
+        used = scratch.usage(self.child.scratch, SCRATCH_ENTRIES) + procfs.nameless_files(self.pid)
+        if used > self.limits.scratch:
             raise Crashed("too_large", "files")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from dataclasses import dataclass
 
 
@@ -19,8 +21,8 @@ class Memory:
 def memory(pid: int) -> Memory | None:
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            lines = dict(line.split(":", 1) for line in file if ":" in line)
-        kilobytes = {key: int(value.split()[0]) << 10 for key, value in lines.items() if value.endswith("kB\n")}
+            lines = dict(line.split(":", 1) for line in file if line.startswith(("Vm", "Rss")))  # others it may write
+        kilobytes = {key: int(value.split()[0]) << 10 for key, value in lines.items()}
         anonymous = kilobytes["RssAnon"] + kilobytes["RssShmem"] + kilobytes.get("VmSwap", 0)
         return Memory(kilobytes["VmRSS"], kilobytes["VmHWM"], anonymous, kilobytes["RssFile"])
     except (OSError, KeyError, ValueError, IndexError):
@@ -61,6 +63,28 @@ def touched(pid: int) -> int | None:
     except (OSError, ValueError, IndexError):
         return None
     return total << 10
+
+
+def written(pid: int) -> int | None:
+    """Bytes that the process has handed to ``write`` and its kin so far; None where the kernel does not count them."""
+    try:
+        with open(f"/proc/{pid}/io", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("wchar:"))
+    except (OSError, ValueError, StopIteration):
+        return None
+
+
+def nameless_files(pid: int) -> int:
+    """Bytes in files that the process holds open and that no folder names any more."""
+    total = 0
+    folder = f"/proc/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                found = os.stat(f"{folder}/{name}")
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
+                    total += found.st_size
+    return total
 
 
 def state(pid: int) -> tuple[str, float]:

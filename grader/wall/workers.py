@@ -22,6 +22,7 @@ __all__ = ["Budget", "Limits", "LoadError", "LoadReport", "Template", "TemplateE
 FILE_GROWTH_CAP = 8 << 20  # bytes of library code that a call may page in without it being counted
 FILES_HELD_CAP = 24 << 20  # bytes of files that imports may have mapped; more could be dropped to make room in a call
 HELD_UNWATCHED = 6 << 20  # bytes that a program may hold before it is asked which of them a call uses
+ANSWER_HEAD = 1 << 20  # bytes that an answer may write beside its tensors
 HELD_UNKNOWN = 34 << 20  # bytes of imports to leave out where the kernel cannot tell that
 
 
@@ -123,6 +124,7 @@ class WorkerSubject:
     ) -> Outcome:
         body = (list(args), kwargs) if body is None else body
         before = self._before() if memory else None
+        written = procfs.written(self._channel.pid) if before is not None and self._channel is not None else None
         frame, sent = self._ask(self.limits.call, head | {"observe": observe}, body, before=before)
         answer = frame.head
         outcome = Outcome(
@@ -133,7 +135,7 @@ class WorkerSubject:
             trace=_trace(answer.get("trace")) if observe else None,
         )
         if before is not None:
-            self._fill_in_memory(outcome, before, frame, sent)
+            self._fill_in_memory(outcome, before, written, frame, sent)
         return outcome
 
     # -- the worker ----------------------------------------------------------------------------------------------
@@ -212,15 +214,21 @@ class WorkerSubject:
     def _held(self, before: procfs.Memory) -> int:
         return max(0, before.anonymous - self._empty_worker().anonymous)
 
-    def _fill_in_memory(self, outcome: Outcome, before: procfs.Memory, frame: Frame, sent: list[Any]) -> None:
+    def _fill_in_memory(
+        self, outcome: Outcome, before: procfs.Memory, written: int | None, frame: Frame, sent: list[Any]
+    ) -> None:
         assert self._channel is not None
         after = procfs.memory(self._channel.pid)
         if after is None:
             return
-        own = sum(s.nbytes() for s in sent) + 2 * sum(s.nbytes() for s in frame.storages)
+        answer = sum(s.nbytes() for s in frame.storages)
+        own = sum(s.nbytes() for s in sent) + 2 * answer
         paged_in = min(max(0, after.files - before.files), FILE_GROWTH_CAP)
         files = max(0, before.files - self._empty_worker().files - FILES_HELD_CAP)
         outcome.peak_bytes = max(0, after.peak - (before.resident - files) - own - paged_in)
+        now = procfs.written(self._channel.pid)
+        if written is not None and now is not None:  # into files: memory by another name
+            outcome.peak_bytes += max(0, now - written - answer - ANSWER_HEAD)
         held = self._held(before)
         if held > HELD_UNWATCHED:  # imports lie idle during a call; a buffer kept to work in does not
             touched = procfs.touched(self._channel.pid)
