@@ -85,7 +85,7 @@ def grade_there(plan: Plan, job: Job, identity: dict[str, Any]) -> Record:
 def _differences(plan: Plan, identity: dict[str, Any]) -> list[str]:
     """On a worker: what results there would follow from and here not."""
     require_clone()
-    return [f"{name} {own}" for name, own in plan.identity().items() if own != identity[name]]
+    return [f"{name} {str(own)[:16]}" for name, own in plan.identity().items() if own != identity[name]]
 
 
 @contextmanager
