@@ -18,12 +18,13 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer, Unicode
 
 from grader import results
+from grader.batch.plan import Job, Plan, Record, ungraded
 from grader.classroom import own_cells
 from grader.classroom.marking import Marker, Submitted
 from grader.classroom.reading import UNREADABLE, given
 from grader.classroom.repair_cells import REPAIRS
 from grader.inputs import Secret
-from grader.text import Text
+from grader.text import Text, say
 from grader.views import html, terminal
 
 
@@ -36,6 +37,7 @@ class JudgeCells(NbGraderPreprocessor):
 
     course = Unicode(help="The course folder").tag(config=True)
     secret_file = Unicode(help="The key that the inputs follow from").tag(config=True)
+    checks = Unicode(help="A folder of private checks, used beside the course's own").tag(config=True)
     jobs = Integer(0, help="Submissions at a time; 0 for as many as there are cores").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
@@ -51,20 +53,32 @@ class JudgeCells(NbGraderPreprocessor):
         return nb, resources
 
     def _judge(self, nb: NotebookNode, which: Submitted, stage: str, ours: dict[str, str]) -> None:
+        plan = Plan(stage=stage, secret=self._secret(), checks=Path(self.checks) if self.checks else None)
         if UNREADABLE in nb.metadata:
-            row = _unreadable(which, stage, Text(**nb.metadata[UNREADABLE]))
+            record = Record(
+                ungraded(Job(which.path, which.student), "unreadable", Text(**nb.metadata[UNREADABLE]), stage=stage)
+            )
         else:
-            marker = Marker.of(Secret(Path(self.secret_file).read_bytes().strip()), self.jobs, self.config)
-            row = marker.row(which, stage, nbformat.writes(nb).encode())
+            record = Marker.of(plan, self.jobs).record(which, nbformat.writes(nb).encode(), self.config)
+        row = record.row
         if row["status"] == "failed":
             raise GraderFailed(row["message"]["en"])
         row["repairs"] = [*nb.metadata.get(REPAIRS, []), *row["repairs"]]
-        keep(which, row)
+        keep(which, results.document([row], secret=plan.secret, isolation=record.isolation))
         shown = results.for_learner(row)
         exercises = {exercise["id"]: exercise for exercise in shown["exercises"]}
         for cell in nb.cells:
             if _is_checked(cell) and cell.metadata.nbgrader["grade_id"] in ours:
                 fill(cell, shown, exercises.get(ours[cell.metadata.nbgrader["grade_id"]]))
+
+    def _secret(self) -> Secret:
+        try:
+            key = Path(self.secret_file).read_bytes().strip()
+        except OSError as error:
+            raise GraderFailed(f"{self.secret_file}: {error.strerror}") from None
+        if not key:
+            raise GraderFailed(str(say("密钥文件是空的：{file}", "the secret is empty: {file}", file=self.secret_file)))
+        return Secret(key)
 
 
 def _is_checked(cell: NotebookNode) -> bool:
@@ -96,18 +110,11 @@ def fill(cell: NotebookNode, row: dict[str, Any], exercise: dict[str, Any] | Non
     cell.execution_count = 1
 
 
-def _unreadable(which: Submitted, stage: str, why: Text) -> dict[str, Any]:
-    return results.submission(
-        path=str(which.path), student=which.student, stage=stage, sha256=None, status="unreadable", message=why,
-        max_score=0.0, repairs=(), seconds=0.0,
-    )  # fmt: skip
-
-
-def keep(which: Submitted, row: dict[str, Any]) -> None:
-    """The row as a result document of its own, for reports about the class: never in a folder that feedback copies."""
+def keep(which: Submitted, document: dict[str, Any]) -> None:
+    """The result in full, for reports about the class: never in a folder that feedback copies."""
     folder = which.course / "results" / which.assignment
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{which.student}.json"
     part = file.with_suffix(".part")
-    part.write_text(json.dumps(row, ensure_ascii=False, indent=1), encoding="utf-8")
+    part.write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
     part.replace(file)

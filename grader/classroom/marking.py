@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
+import queue
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
 from traitlets.config import Config
 
-from grader.course import catalog
-from grader.inputs import Secret
-from grader.judging.grade import default_jobs, require_clone, subjects
-from grader.judging.judge import grade_program
+from grader.batch.local import Assistant
+from grader.batch.plan import Job, Plan, Record
+from grader.judging.grade import default_jobs, require_clone
 from grader.reading import submission
-from grader.reading.submission import Program, Unreadable
-from grader.results import submission as unreadable_row
-from grader.wall.workers import Template
+from grader.reading.submission import Unreadable
 
-IDLE = 60.0  # seconds without work after which the template is let go; formgrader's server runs on
+IDLE = 60.0  # seconds without work after which the assistants are sent home; formgrader's server runs on
 
 
 @dataclass(frozen=True)
@@ -44,55 +39,46 @@ class Submitted:
 
 
 class Marker:
-    """Grades programs of one course. One for a process and a secret; see :meth:`of`."""
+    """Grades notebooks under one plan. A process has one for each; see :meth:`of`."""
 
-    def __init__(self, secret: Secret, jobs: int, config: Config):
+    def __init__(self, plan: Plan, jobs: int):
         require_clone()
-        self.secret, self.config = secret, config
-        self.jobs = jobs or default_jobs(1 << 16)
-        self.course = catalog.load()
-        self._template: Template | None = None
+        self.plan, self.jobs = plan, jobs or default_jobs(1 << 16)
+        self._idle: queue.SimpleQueue[Assistant] = queue.SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
-        self._ahead: dict[str, Future[dict[str, Any]]] = {}  # by what is graded
+        self._ahead: dict[tuple[str, str], Future[Record]] = {}  # by student and code
         self._looked: set[tuple[Path, str, str]] = set()
         self._timer: threading.Timer | None = None
         atexit.register(self.close)
 
     @classmethod
-    def of(cls, secret: Secret, jobs: int, config: Config) -> Marker:
+    def of(cls, plan: Plan, jobs: int) -> Marker:
+        key = (plan, jobs)
         with _lock:
-            key = secret.key_id, jobs
             if key not in _markers:
-                _markers[key] = cls(secret, jobs, config)
-            _markers[key].config = config
+                _markers[key] = cls(plan, jobs)
             return _markers[key]
 
-    def row(self, which: Submitted, stage: str, data: bytes) -> dict[str, Any]:
-        """The result of a (repaired) notebook; its neighbours in the assignment are put to work meanwhile."""
+    def record(self, which: Submitted, data: bytes, config: Config) -> Record:
+        """The result of a (repaired) notebook. The first one asked for sets its neighbours to work too."""
         self._rest(None)
-        self._look_ahead(which, stage)
-        try:
-            program = submission.parsed(which.path, data)
-        except Unreadable as error:
-            return unreadable_row(
-                path=str(which.path), student=which.student, stage=stage, status="unreadable", message=error.message,
-                max_score=self.course.stage(stage).points,
-            )  # fmt: skip
-        waiting = self._ahead.pop(_key(which.student, stage, program), None)
-        row = waiting.result() if waiting is not None else self._grade(program, which.student, stage)
+        self._look_ahead(which, config)
+        job = Job(which.path, which.student, data)
+        waiting = self._ahead.pop(_key(job), None) or self._begin(job)
+        record = waiting.result()
         self._rest(IDLE)
-        return row
+        return record
 
     def close(self) -> None:
-        """End the workers. The next submission starts them again."""
+        """Send the assistants home. The next submission calls them again."""
         with _lock:
-            pool, template, self._pool, self._template = self._pool, self._template, None, None
+            pool, self._pool = self._pool, None
             self._ahead.clear()
             self._looked.clear()
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
-        if template is not None:
-            template.close()
+        while not self._idle.empty():
+            self._idle.get().__exit__(None, None, None)
 
     def _rest(self, seconds: float | None) -> None:
         if self._timer is not None:
@@ -103,52 +89,46 @@ class Marker:
             self._timer.daemon = True
             self._timer.start()
 
-    def _look_ahead(self, which: Submitted, stage: str) -> None:
+    def _look_ahead(self, which: Submitted, config: Config) -> None:
         """Begin with the notebooks that nbgrader will come to next: the same assignment, other learners."""
         asked = (which.course, which.assignment, which.notebook)
-        chosen = self.config.get("CourseDirectory", {}).get("student_id", "*")
-        if asked in self._looked or self.jobs < 2 or chosen != "*":
+        everybody = config.get("CourseDirectory", {}).get("student_id", "*") == "*"
+        if asked in self._looked or self.jobs < 2 or not everybody:
             return
         self._looked.add(asked)
-        again = any(self.config.get(name, {}).get("force", False) for name in ("BaseConverter", "Autograde"))
-        pool = self._started()
+        again = any(config.get(name, {}).get("force", False) for name in ("BaseConverter", "Autograde"))
         for folder in sorted((which.course / "submitted").iterdir()):
             other = Submitted(which.course, folder.name, which.assignment, which.notebook)
             if not other.path.is_file() or (other.done and not again):
                 continue
-            try:
-                program = submission.read(other.path)
-            except Unreadable:
-                continue
-            key = _key(other.student, stage, program)
-            self._ahead[key] = pool.submit(self._grade, program, other.student, stage)
+            job = Job(other.path, other.student, other.path.read_bytes())
+            key = _key(job)
+            if key[1]:
+                self._ahead[key] = self._begin(job)
 
-    def _started(self) -> ThreadPoolExecutor:
+    def _begin(self, job: Job) -> Future[Record]:
         with _lock:
             if self._pool is None:
-                torch.set_num_threads(1)  # see grader.threads; for good, since the threads of the pool overlap
                 self._pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="flashdojo")
-            if self._template is None:
-                self._template = Template()
-        return self._pool
+                for _ in range(self.jobs):
+                    self._idle.put(Assistant(self.plan))
+            return self._pool.submit(self._grade, job)
 
-    def _grade(self, program: Program, student: str, stage: str) -> dict[str, Any]:
-        self._started()
-        assert self._template is not None
-        return grade_program(
-            program,
-            self.course.stage(stage),
-            student=student,
-            secret=self.secret,
-            subject_factory=subjects(self._template, program),
-        )
+    def _grade(self, job: Job) -> Record:
+        assistant = self._idle.get()
+        try:
+            return assistant.grade(job)
+        finally:
+            self._idle.put(assistant)
 
 
 _lock = threading.RLock()
-_markers: dict[tuple[str, int], Marker] = {}
+_markers: dict[tuple[Plan, int], Marker] = {}
 
 
-def _key(student: str, stage: str, program: Program) -> str:
-    """What is graded: whose, and the code that runs. Outputs and prose of the notebook do not matter."""
-    cells = repr([(cell.number, cell.source) for cell in program.cells])
-    return hashlib.sha256(f"{student}|{stage}|{cells}".encode()).hexdigest()
+def _key(job: Job) -> tuple[str, str]:
+    """What is graded: whose, and the code that runs, in its place. Outputs and prose of the notebook do not matter."""
+    try:
+        return job.student, repr([(cell.number, cell.source) for cell in submission.parsed(job.path, job.data).cells])
+    except Unreadable:
+        return job.student, ""

@@ -20,7 +20,24 @@ class Unusable(Exception):
 
 
 def read_document(file: Path) -> dict[str, Any]:
-    """The document in ``file``; raises :class:`Unusable`, or OSError when the file cannot be read."""
+    """The document in ``file``, or those of a folder as one; raises :class:`Unusable`, or OSError when there is none to
+    read. nbgrader's courses keep a document for each learner."""
+    if not file.is_dir():
+        return _read(file)
+    documents = [_read(part) for part in sorted(file.glob("*.json"))]
+    if not documents:
+        raise Unusable(
+            say(
+                "{file}：文件夹里没有结果文档（.json）。",
+                "{file}: no result document (.json) in this folder.",
+                file=file,
+            )
+        )
+    submissions = [submission for document in documents for submission in document["submissions"]]
+    return documents[0] | {"submissions": submissions}
+
+
+def _read(file: Path) -> dict[str, Any]:
     try:
         document = json.loads(file.read_bytes().decode("utf-8-sig"))
     except (ValueError, RecursionError):

@@ -151,6 +151,7 @@ def hand_in(folder: Path, student: str, notebook: NotebookNode | bytes) -> None:
     target = folder / "exchange" / folder.name / "inbound" / f"{student}+{STAGE}+{stamp}+0123456789"
     target.mkdir()
     (target / "timestamp.txt").write_text(stamp)
+    (target / "submission_secret.txt").write_text("0123456789abcdef" * 4)  # names the feedback's file
     file = target / f"{NOTEBOOK}.ipynb"
     file.write_bytes(notebook if isinstance(notebook, bytes) else nbformat.writes(notebook).encode())
 

@@ -10,6 +10,9 @@ import pytest
 from course_run import EXPLOITS, STAGE, Run, cell_of
 from nbgrader.utils import determine_grade
 
+from grader import results
+from grader.reports.read import read_document
+
 pytestmark = [pytest.mark.xdist_group("classroom"), pytest.mark.timeout(600)]  # the first waits for the whole course
 
 
@@ -80,9 +83,11 @@ def test_feedback_says_what_is_wrong_in_both_languages(course: Run):
 def test_each_result_is_kept_as_a_document_for_reports(course: Run):
     files = sorted((course.folder / "results" / STAGE).glob("*.json"))
     assert {file.stem for file in files} == set(course.scores)
-    row = json.loads((course.folder / "results" / STAGE / "ada.json").read_text("utf-8"))
-    assert row["score"] == 100
-    assert row["student"] == "ada"
+    document = json.loads((course.folder / "results" / STAGE / "ada.json").read_text("utf-8"))
+    results.validate(document)
+    assert [(row["student"], row["score"]) for row in document["submissions"]] == [("ada", 100)]
+    everybody = read_document(course.folder / "results" / STAGE)
+    assert {row["student"]: row["score"] for row in everybody["submissions"]} == course.scores
 
 
 def test_manual_marks_and_late_penalties_survive_a_regrade(course: Run, tmp_path):
