@@ -62,7 +62,7 @@ def course(url: str | None = None, ref: str | None = None) -> Course:
         raise NoPipeline(say("--course 不是 git 地址：{it}", "--course is no address for git: {it}", it=url))
     if not REF.fullmatch(ref):
         raise NoPipeline(say("--ref 不是提交号、标签或分支：{it}", "--ref is no commit, tag or branch: {it}", it=ref))
-    return Course(_without_password(url), ref)
+    return Course(_public(url), ref)
 
 
 def pipeline(platform: str, course: Course, lang: str) -> str:
@@ -106,6 +106,7 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _without_password(url: str) -> str:
-    """``https://name:token@host/...`` loses its middle: the file is public."""
+def _public(url: str) -> str:
+    """The address for somebody who has no key: no ssh, and nothing of ``name:token@``, for the file is public."""
+    url = re.sub(r"^(?:ssh://)?[\w.-]+@([\w.-]+)(?::\d+)?[:/](?!/)", r"https://\1/", url)
     return re.sub(r"^(https?://)[^/@]*@", r"\1", url)
