@@ -133,8 +133,23 @@ def trial(paths: list[str], folder: str) -> str:
         except OSError as error:
             problem = problem or str(error)
 
+    there = [path for path in paths if os.path.exists(path)]
+
+    def look() -> None:  # a capability to read everything does not go into a user namespace
+        missing = [path for path in there if not os.path.exists(path)]
+        if missing:
+            raise FileNotFoundError(f"{missing[0]} could not be read any more")
+
+    def look_and_write() -> None:
+        be_alone(["mnt"], scratch)
+        look()
+        with open(os.path.join(scratch, "file"), "w") as file:
+            file.write("x")
+
     if os.geteuid() != 0:
-        attempt("user")
+        attempt("user", then=look)
+        if not found:
+            return "!" + problem
     for kind in ("net", "ipc", "uts"):
         attempt(kind)
     try:
@@ -144,17 +159,7 @@ def trial(paths: list[str], folder: str) -> str:
         problem = problem or str(error)
     scratch = os.path.join(folder, "scratch")
     os.mkdir(scratch)
-    there = [path for path in paths if os.path.exists(path)]
-
-    def look() -> None:
-        be_alone(["mnt"], scratch)
-        missing = [path for path in there if not os.path.exists(path)]
-        if missing:
-            raise FileNotFoundError(f"{missing[0]} is missing from the new root")
-        with open(os.path.join(scratch, "file"), "w") as file:
-            file.write("x")
-
-    attempt("mnt", then=look)
+    attempt("mnt", then=look_and_write)
     return ", ".join(found) or "!" + problem
 
 
