@@ -1,4 +1,4 @@
-"""Draws the README's pictures from real output, in both languages. Needs chromium for the PNG ones.
+"""Draws the pictures of the documents from real output, in both languages. Needs chromium for the PNG ones.
 
 .venv/bin/python docs/images/draw.py
 """
@@ -17,6 +17,7 @@ from rich.console import Console
 
 from grader import paths
 from grader.batch.run import grade_paths
+from grader.reports import class_page, learner
 from grader.text import LANGUAGES
 from grader.views import html
 from grader.views.terminal import show_batch
@@ -25,6 +26,8 @@ from grader.wall.limits import Limits
 HERE = Path(__file__).parent
 CLASS = paths.EXAMPLES / "submissions"
 SHOWN = ("emil", "s2-forward")  # whose answer the notebook's picture shows, and which exercise of it
+REPORTED = "emil"  # whose page the picture of a report shows
+MARGIN = '<!doctype html><meta charset="utf-8"><body style="margin:14px;background:#fff">'
 BROWSER = (
     *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -32,16 +35,21 @@ BROWSER = (
 
 
 def main() -> None:
-    submissions = grade_paths([CLASS], stage="s2", limits=Limits(call=2.0))["submissions"]
+    document = grade_paths([CLASS], stage="s2", limits=Limits(call=2.0))
+    submissions = document["submissions"]
     student, exercise = SHOWN
     one = next(item for item in submissions if item["student"] == student)
+    reported = next(item for item in submissions if item["student"] == REPORTED)
     one = {**one, "exercises": [item for item in one["exercises"] if item["id"] == exercise]}
     for lang in LANGUAGES:
         terminal = Console(record=True, width=88, file=io.StringIO())
         show_batch(terminal, submissions, lang=lang)
         svg = terminal.export_svg(title="./dojo demo", unique_id=f"demo-{lang}")
         (HERE / f"demo.{lang}.svg").write_text(tidy(svg), encoding="utf-8")
-        screenshot(html.render(one, lang=lang), HERE / f"check.{lang}.png")
+        screenshot(MARGIN + html.render(one, lang=lang), HERE / f"check.{lang}.png", (860, 520))
+        report = learner.page(document, reported, lang=lang)
+        screenshot(report, HERE / f"report.{lang}.png", (1080, 1240))
+        screenshot(class_page.page(document, lang=lang), HERE / f"class.{lang}.png", (1280, 1560))
 
 
 def tidy(svg: str) -> str:
@@ -56,12 +64,12 @@ def tidy(svg: str) -> str:
     return re.sub(r'(<text [^>]*textLength=")([\d.]+)("[^>]*>)([^<]+)</text>', widen, svg)
 
 
-def screenshot(fragment: str, target: Path) -> None:
-    page = f'<!doctype html><meta charset="utf-8"><body style="margin:14px;background:#fff">{fragment}'
+def screenshot(page: str, target: Path, size: tuple[int, int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "check.html")
+        source = Path(folder, "page.html")
         source.write_text(page, encoding="utf-8")
-        command = [*BROWSER, "--window-size=860,520", f"--screenshot={target}", source.as_uri()]
+        width, height = size
+        command = [*BROWSER, f"--window-size={width},{height}", f"--screenshot={target}", source.as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 

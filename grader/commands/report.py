@@ -8,6 +8,7 @@ from typing import Any
 from grader.commands.base import note, short, stop, tell
 from grader.exit_codes import PASSED
 from grader.text import Text, listed, say
+from grader.views.progress import waiting
 
 FORMATS = ("plain", "canvas", "moodle")
 FOLDER = "report"  # beside the document, when no option says what is wanted
@@ -35,11 +36,13 @@ def report(
                 "--roster goes with --csv, --column with --roster.",
             )
         )
-    document = read.read_document(file)
+    with waiting(say("读取结果文档", "reading the result document")):
+        document = read.read_document(file)
     if not (out or junit_file or csv_file or class_file):
         out = file.parent / FOLDER
     if out:
-        written = write_reports(document, out, sources=[file.parent])
+        with waiting(say("写报告", "writing the reports")):
+            written = write_reports(document, out, sources=[file.parent])
         if written.class_page:
             _told(say("班级报告", "class report"), written.class_page)
         pages = say("每份提交一页（{n} 页）", "a page for each submission ({n})", n=len(written.pages))

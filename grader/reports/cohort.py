@@ -150,7 +150,7 @@ def _result(check: Mapping[str, Any]) -> str:
     idea = check["misconception"] or ""
     if check["status"] not in WRONG or idea in ABSENT or idea.startswith(REFUSED):
         return "open"
-    return "open" if (check["evidence"] or {}).get("rests_on") else "no"
+    return "open" if _causes(check) else "no"
 
 
 def _cell(each: Sequence[str]) -> Cell:
@@ -165,11 +165,15 @@ def _cell(each: Sequence[str]) -> Cell:
 def _mistakes(stage: catalog.Stage, learners: Sequence[Learner]) -> list[Mistake]:
     found: dict[str, Mistake] = {}
     for learner in sorted(learners, key=lambda learner: learner.place):
+        explained: set[str] = set()  # exercises in which this learner's own wrong idea is known
         for exercise in learner.entry["exercises"]:
             for check in exercise["checks"]:
                 id = check["misconception"]
                 if id not in stage.misconceptions or id in ABSENT or check["status"] not in WRONG:
                     continue
+                if explained.intersection(_causes(check)):
+                    continue
+                explained.add(exercise["id"])
                 known = stage.misconceptions[id]
                 mistake = found.setdefault(id, Mistake(id, known.title, known.explain))
                 if exercise["id"] not in mistake.exercises:
@@ -177,6 +181,10 @@ def _mistakes(stage: catalog.Stage, learners: Sequence[Learner]) -> list[Mistake
                 if learner not in mistake.learners:
                     mistake.learners.append(learner)
     return sorted(found.values(), key=lambda mistake: -len(mistake.learners))
+
+
+def _causes(check: Mapping[str, Any]) -> Sequence[str]:
+    return check["evidence"].get("rests_on", ())
 
 
 def _unwritten(learners: Sequence[Learner]) -> list[tuple[str, int]]:

@@ -11,10 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.subject import Where, position
 from grader.text import Text, say
-from grader.views.content import ABSENT, STATUS, Block, Line
+from grader.views.content import ABSENT, Block, Line
 
 WRONG = ("failed", "error", "timeout")
+UNFINISHED = {
+    "error": ("{name} 运行出错", "{name} ends in an error"),
+    "timeout": ("{name} 没有按时返回", "{name} does not come back in time"),
+}
 
 
 @dataclass
@@ -25,6 +30,12 @@ class Step:
     points: float = 0.0  # at stake, with the checks that wait
     hidden: bool = False
     unwritten: tuple[Block, ...] = ()
+
+    @property
+    def place(self) -> Text | None:
+        """Where in the submission, when the grader knows."""
+        where = next((line.place for line in self.lines if line.place), None)
+        return position(Where(**where)) if where and not self.hidden and not self.unwritten else None
 
     @property
     def consequences(self) -> list[tuple[str, int]]:
@@ -38,8 +49,9 @@ class Step:
             return say("一项不公开的检查没有通过：{it}", "A hidden check of {it} failed", it=lead.title)
         if lead.idea:
             return lead.idea[0]
-        said = STATUS[lead.status]
-        return Text(f"{lead.title.zh}：{said.zh}", f"{lead.title.en[:1].upper()}{lead.title.en[1:]}: {said.en}")
+        if lead.status == "failed":
+            return say("还不对：{it}", "Not right yet: {it}", it=lead.title)
+        return say(*UNFINISHED[lead.status], name=self.block.name)
 
     @property
     def explain(self) -> Text | None:
@@ -87,7 +99,7 @@ def _step_for(
         return None
     if line.misconception in by_idea and line.misconception not in ABSENT:
         return by_idea[line.misconception]
-    for cause in (check.get("evidence") or {}).get("rests_on", ()):
+    for cause in check["evidence"].get("rests_on", ()):
         if cause in of_exercise:
             return of_exercise[cause]
     mine = of_exercise.get(block.id)

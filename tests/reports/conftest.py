@@ -24,7 +24,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     source = (
         (CLASS / "ada.py")
         .read_text("utf-8")
-        .replace("def flash_traffic(", "def flash_traffic(*a):\n    return 1 / 0\n\ndef f(")
+        .replace("def flash_traffic(", "def flash_traffic(*a, **k):\n    return 1 / 0\n\ndef f(")
     )
     lost.write_text(source, encoding="utf-8")
     names = ("ada.py", "bao.ipynb", "chen.py", "dana.py", "fumi.py", "ivan.py", "jade.py")

@@ -12,6 +12,8 @@ from conftest import SECRET, entry_of
 
 from grader.reports.junit import junit
 
+pytestmark = pytest.mark.xdist_group("reports")  # one grading of the class serves them all
+
 SUITES = {"name", "tests", "failures", "errors", "time"}  # what Jenkins' junit-10.xsd allows on each element
 SUITE = {"name", "tests", "failures", "errors", "skipped", "time", "file"}
 CASE = {"name", "classname", "time"}

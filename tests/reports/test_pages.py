@@ -15,6 +15,8 @@ from grader import paths
 from grader.reports import class_page, learner, write_reports
 from grader.reports.cohort import cohorts
 
+pytestmark = pytest.mark.xdist_group("reports")  # one grading of the class serves them all
+
 EVIL = "<script>alert(1)</script>\"'&{{ 7 * 7 }}"
 VOID = {"meta", "input", "br", "link"}
 
@@ -172,6 +174,8 @@ def test_the_class_page_counts_what_the_document_says(document: dict[str, Any]) 
     assert cohort.full == 1  # with the private check, ada alone
     mistakes = {mistake.id: [one.entry["student"] for one in mistake.learners] for mistake in cohort.mistakes}
     assert mistakes["acc-not-rescaled"] == ["dana"]
+    assert mistakes["gqa-interleaved"] == ["fumi"]
+    assert "gqa-mapping" not in mistakes  # it shows in s2-function, through s2-forward alone
     assert mistakes["forbidden-library_attention"] == ["ivan"]
     cells = {learner.entry["student"]: learner.cells for learner in cohort.learners}
     assert cells["ada"]["gqa"].state == "ok"

@@ -13,7 +13,10 @@ from conftest import entry_of
 from grader.reports import Written, write_reports
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed"),
+    pytest.mark.xdist_group("reports"),  # one grading of the class serves them all
+]
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 NO_GLYPH = "\u0378"  # unassigned, so no font has it
 

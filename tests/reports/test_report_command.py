@@ -12,6 +12,8 @@ import pytest
 from grader import results
 from grader.cli import main
 
+pytestmark = pytest.mark.xdist_group("reports")  # one grading of the class serves them all
+
 
 @pytest.fixture
 def result(document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

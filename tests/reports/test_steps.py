@@ -11,6 +11,8 @@ from grader import results
 from grader.reports.steps import Step, steps
 from grader.views.content import blocks
 
+pytestmark = pytest.mark.xdist_group("reports")  # one grading of the class serves them all
+
 
 def steps_of(document: dict[str, Any], student: str) -> list[Step]:
     entry = results.for_learner(entry_of(document, student))
@@ -35,11 +37,27 @@ def test_what_was_not_written_is_the_last_step(graded: dict[str, Any]) -> None:
     assert [block.id for block in last.unwritten] == ["s2-backward", "s2-function"]
 
 
-def test_a_failure_without_a_known_idea_is_named_by_its_concept(graded: dict[str, Any]) -> None:
+def test_a_failure_without_a_known_idea_is_named_by_what_happened(graded: dict[str, Any]) -> None:
     (only,) = steps_of(graded, "jade")
-    assert only.title.en == "Sequences of different lengths: timed out"
-    assert only.title.zh == "变长序列：超时"
+    assert only.title.en == "flash_attention_varlen does not come back in time"
+    assert only.title.zh == "flash_attention_varlen 没有按时返回"
     assert only.explain is None
+    assert only.place
+    assert only.place.en.startswith("line ")
+
+
+def test_an_exception_is_named_with_its_place(graded: dict[str, Any]) -> None:
+    (only,) = steps_of(graded, "ann")
+    assert only.title.en == "flash_traffic ends in an error"
+    assert only.place
+
+
+def test_a_wrong_value_without_a_known_idea_is_named_by_its_concept(document: dict[str, Any]) -> None:
+    for row in entry_of(document, "chen")["exercises"]:
+        for check in row["checks"]:
+            check["misconception"] = None
+    first, *_ = steps_of(document, "chen")
+    assert first.title.en == "Not right yet: short tiles at the end"
 
 
 def test_a_hidden_check_is_a_step_of_its_own_behind_the_others(document: dict[str, Any]) -> None:

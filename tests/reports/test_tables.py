@@ -13,6 +13,8 @@ from conftest import entry_of
 from grader.reports import roster, tables
 from grader.reports.read import Unusable
 
+pytestmark = pytest.mark.xdist_group("reports")  # one grading of the class serves them all
+
 TITLE = "Stage 2: FlashAttention rebuilt"
 CANVAS = f"""\
 Student,ID,SIS User ID,SIS Login ID,Section,{TITLE} (9912),Final Score
