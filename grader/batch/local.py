@@ -10,7 +10,7 @@ import queue
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import TypeVar
@@ -103,13 +103,9 @@ class Assistant:
 def _serve(plan: Plan, connection: Connection) -> None:
     """The assistant's process: until the other end hangs up, which it does however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that the person sees
-    with Bench(plan) as bench:
+    with Bench(plan) as bench, suppress(EOFError, OSError):
         while True:
-            try:
-                job = connection.recv()
-            except EOFError:
-                return
-            connection.send(bench.grade(job))
+            connection.send(bench.grade(connection.recv()))
 
 
 def _died() -> Text:
