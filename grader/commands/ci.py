@@ -90,10 +90,12 @@ def grade(
         document = grade_entries(
             entries, stage=stage, secret=secret, jobs=jobs, checks=private.chosen(), on_progress=on_progress
         )
+    code = results.exit_code(document)
+    document["submissions"] = [results.for_learner(entry) for entry in document["submissions"]]  # who sees the run
     with platforms.no_commands(platform):
         show(document)
     _publish(document, found.untouched, platform, out)
-    return results.exit_code(document)
+    return code
 
 
 def _nothing(untouched: list[Path]) -> int:
@@ -123,9 +125,8 @@ def _publish(document: dict[str, Any], untouched: list[Path], platform: str, out
     from grader.reports.write import save, write_reports
 
     root = platforms.workspace(platform)
-    seen = {**document, "submissions": [results.for_learner(entry) for entry in document["submissions"]]}
-    notes = annotations.notes_of(seen, root)
-    text = summary.summary(seen, notes, untouched, root)
+    notes = annotations.notes_of(document, root)
+    text = summary.summary(document, notes, untouched, root)
     save(out / RESULTS, as_text(document))
     save(out / CODE_QUALITY, platforms.code_quality(notes))
     save(out / SUMMARY, text)

@@ -66,7 +66,7 @@ def _ideas(block: Block) -> str:
 def _cell(text: Text) -> str:
     """Markdown must not be what a learner's code says: every mark of its syntax is escaped."""
     flat = " ".join(str(text).split())
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~@&$:])", lambda mark: f"&#{ord(mark[0])};", flat)
+    return re.sub(r"([\\`*_{}\[\]<>#!|@&$])", lambda mark: f"&#{ord(mark[0])};", flat)
 
 
 def _code(text: str) -> str:
