@@ -80,6 +80,8 @@ def grade(
             )
         )
     secret = secret_of(secret_file)
+    if secret.key_id != "public":
+        _require_walls()
     found = find.Found(targets) if targets else find.find(Path())
     if not found.to_grade:
         return _nothing(found.untouched)
@@ -96,6 +98,23 @@ def grade(
         show(document)
     _publish(document, found.untouched, platform, out)
     return code
+
+
+def _require_walls() -> None:
+    """With less, learner code could read the secret from the grader's own environment."""
+    from grader.isolation import missing
+    from grader.worker.confine import probe
+
+    absent = missing([layer for layer, (in_force, _) in probe().items() if in_force])
+    if absent is not None:
+        stop(
+            say(
+                "这台运行器没有 {missing}，学员的代码可能读到密钥，所以没有评分。请换运行器，或去掉 FLASHDOJO_SECRET。",
+                "this runner has no {missing}, so learner code might read the secret: nothing was graded. Use another "
+                "runner, or do without FLASHDOJO_SECRET.",
+                missing=absent,
+            )
+        )
 
 
 def _nothing(untouched: list[Path]) -> int:

@@ -65,6 +65,19 @@ def test_nothing_to_grade(here: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert not (here / "flashdojo-report").exists()
 
 
+def test_no_secret_without_walls(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "broken.ipynb").write_text("{")
+    monkeypatch.setattr("grader.worker.confine.probe", lambda: {"landlock": (False, "old"), "seccomp": (True, "on")})
+    assert cli.main(["ci", "grade"]) == 2
+    assert "graded" not in capsys.readouterr().err  # no secret, nothing to lose
+    monkeypatch.setenv("FLASHDOJO_SECRET", "a key")
+    assert cli.main(["ci", "grade", "--out", "other"]) == 2
+    assert "no Landlock, so learner code might read the secret: nothing was graded" in capsys.readouterr().err
+    assert not (here / "other").exists()
+
+
 def test_an_unreadable_one_is_marked_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "broken.ipynb").write_text("{")
     assert cli.main(["ci", "grade", "--platform", "github"]) == 2
