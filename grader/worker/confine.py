@@ -164,7 +164,8 @@ def probe() -> dict[str, tuple[bool, str]]:
     """Each layer: is it in force on this machine, and what there is to say. Tries them in a process of its own."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "template.py")
     try:
-        answer = subprocess.run([sys.executable, "-I", script, "probe"], capture_output=True, timeout=30, check=True)
+        command = [sys.executable, "-I", script, "probe", *sys.path]  # what -I leaves out may hold libseccomp's module
+        answer = subprocess.run(command, capture_output=True, timeout=30, check=True)
         return {name: (bool(ok), str(detail)) for name, (ok, detail) in json.loads(answer.stdout).items()}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return {name: (False, f"{type(error).__name__}: {error}") for name in LAYERS}

@@ -156,11 +156,13 @@ def clean_path() -> None:
 
 def main(arguments: list[str]) -> None:
     make_package()
-    if arguments == ["probe"]:
+    if arguments[0] == "probe":
         import tempfile
 
+        sys.path += [entry for entry in arguments[1:] if entry and entry not in sys.path]
         from flashdojo_worker import confine
 
+        clean_path()
         with tempfile.TemporaryDirectory(prefix="flashdojo-") as folder:
             print(json.dumps(confine.try_layers(folder)))
         return

@@ -38,6 +38,13 @@ def program(template: Template) -> Iterator[Make]:
         subject.close()
 
 
+def let_through(folder: Path) -> None:
+    """Other users may pass through the folders above, as far as they are ours."""
+    for above in folder.parents:
+        if above.stat().st_uid == os.geteuid() and above != Path("/"):
+            above.chmod(above.stat().st_mode | 0o011)
+
+
 def descendants(pid: int) -> list[int]:
     """Processes below ``pid``."""
     parents: dict[int, int] = {}

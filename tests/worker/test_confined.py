@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import wait_until
+from conftest import let_through, wait_until
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
@@ -33,8 +33,8 @@ Run = Callable[[str], list[tuple[str, str]]]
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
     folder = tmp_path_factory.mktemp("k")
-    for above in (folder, *folder.parents[:3]):
-        above.chmod(0o711)
+    let_through(folder)
+    let_through(folder / "inside")
     shared = tmp_path_factory.mktemp("shared")
     (shared / "data.txt").write_text("for the cells")
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
