@@ -16,7 +16,7 @@ from grader.inputs import Secret
 from grader.isolation import SURE, missing
 from grader.reading import submission
 from grader.text import Text, answer_in, say
-from grader.views.progress import progress_bar
+from grader.views.progress import progress_bar, waiting
 from grader.views.terminal import console, show_batch, show_submission
 
 SECRET_VARIABLE = "FLASHDOJO_SECRET"
@@ -38,6 +38,7 @@ def grade(
     from grader.batch import cache, intake
     from grader.batch.run import grade_entries
     from grader.course import private
+    from grader.reports import write_reports
 
     entries = intake.collect(targets, student)
     if len(entries) == 1:
@@ -70,12 +71,14 @@ def grade(
         )
     if out is not None:
         cache.write_whole(out / "results.json", as_text(document), mode=0o644)
+        with waiting(say("写报告", "writing the reports")):
+            write_reports(document, out)
     if as_json:
         print_json(document)
         return results.exit_code(document)
     show(document)
     if out is not None:
-        tell(say("结果文档：{file}", "result document: {file}", file=short(out / "results.json")))
+        tell(say("结果文档与报告：{folder}", "result document and reports: {folder}", folder=short(out)))
     return results.exit_code(document)
 
 

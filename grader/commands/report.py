@@ -60,17 +60,17 @@ def report(
 
 def _table(document: dict[str, Any], file: Path, kind: str, roster_file: Path | None, column: str | None) -> None:
     from grader.reports import roster, tables
-    from grader.reports.write import save
+    from grader.reports.write import BOM, save
 
     left_out: list[tuple[str, Text]] = []
     if roster_file:
         filled = roster.fill(roster_file, document, column)
-        save(file, filled.text, encoding="utf-8-sig")
+        save(file, BOM + filled.text)
         left_out = filled.left_out
         if filled.without:
             note(say("名单里有 {n} 人没有成绩。", "{n} in the table have no score.", n=filled.without))
     elif kind == "plain":
-        save(file, tables.plain(document), encoding="utf-8-sig")  # spreadsheets ask for the BOM
+        save(file, BOM + tables.plain(document))
     else:
         table = tables.canvas(document) if kind == "canvas" else tables.moodle(document)
         save(file, table.text)

@@ -2,7 +2,7 @@
 
 Canvas and Moodle know their learners by ids that a submission does not carry. Their own export does: a Canvas
 gradebook, a Moodle grade export or Moodle's offline grading worksheet. A learner is looked up by every id, name and
-address in it; who fits no row, or more than one, is left out and said so.
+address in it, and by the names of downloaded files; who fits no row, or more than one, is left out and said so.
 """
 
 from __future__ import annotations
@@ -129,13 +129,23 @@ class _Lookup:
                     self.local.setdefault(_plain(value.split("@")[0]), set()).add(place)
 
     def find(self, student: str) -> int | Text:
-        key = _plain(student)
-        places = self.exact.get(key) or self.local.get(key) or set()
+        """The row of a student, or why there is none."""
+        places = self.exact.get(_plain(student)) or self.local.get(_plain(student)) or self._downloaded(student)
         if len(places) == 1:
             return next(iter(places))
         if places:
             return say("在名单里对应 {n} 行", "fits {n} rows of the table", n=len(places))
         return say("不在名单里", "is not in the table")
+
+    def _downloaded(self, student: str) -> set[int]:
+        """``wangwei_123``, as the downloads of Canvas and Moodle name somebody: the number tells namesakes apart, and
+        alone it is nobody's."""
+        name, _, number = student.rpartition("_")
+        if not number.isdigit():
+            return set()
+        named = self.exact.get(_plain(name), set())
+        numbered = self.exact.get(number, set())
+        return named & numbered if numbered else named
 
 
 def _keys(head: Sequence[str], row: Sequence[str]) -> list[str]:

@@ -11,8 +11,10 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
+from grader.batch.names import CANVAS as CANVAS_FILE
 from grader.course import catalog
 from grader.text import Text, language, say
 from grader.views.content import ideas, number
@@ -64,11 +66,21 @@ def canvas(document: Mapping[str, Any]) -> Table:
     stages = _stages(document)
     head = [*CANVAS, *(stage_title(stage) for stage in stages)]
     most = ["    Points Possible", "", "", "", "", *(number(_most(document, stage)) for stage in stages)]
+    ids = {entry["student"]: _canvas_id(entry["path"]) for entry in document["submissions"]}
     rows = [
-        [student, "", student, student, "", *(number(points[stage]) if stage in points else "" for stage in stages)]
+        [
+            *(student, ids[student], student, student, ""),
+            *(number(points[stage]) if stage in points else "" for stage in stages),
+        ]
         for student, points in scores.items()
     ]
     return Table(written([head, most, *rows]), left_out)
+
+
+def _canvas_id(path: str) -> str:
+    """The student's number in Canvas, when the file still has the name that Canvas gave the download."""
+    found = CANVAS_FILE.fullmatch(PurePath(path).name)
+    return found["id"] if found else ""
 
 
 def moodle(document: Mapping[str, Any], *, lang: str | None = None) -> Table:

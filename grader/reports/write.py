@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grader.batch.cache import write_whole
 from grader.reports import class_page, learner
 from grader.reports.junit import junit
 from grader.reports.tables import plain
 
 CLASS = "class.html"
 SCORES, JUNIT = "scores.csv", "junit.xml"
+BOM = "\ufeff"  # without it spreadsheets take Chinese for something else
 PAGES = "submissions"  # the folder of the learners' pages
-LONGEST_NAME = 60  # characters of a student's name in a file name: 4 bytes each still fit
+LONGEST_NAME = 50  # characters of a student's name in a file name: 4 bytes each still fit
 
 
 @dataclass
@@ -46,7 +46,7 @@ def write_reports(
     written = Written(
         folder,
         class_page=overview,
-        scores=save(folder / SCORES, plain(document, lang=lang), encoding="utf-8-sig"),  # spreadsheets ask for the BOM
+        scores=save(folder / SCORES, BOM + plain(document, lang=lang)),
         junit=save(folder / JUNIT, junit(document, lang=lang)),
     )
     for entry, name in zip(document["submissions"], names):
@@ -73,16 +73,8 @@ def _safe(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text).strip(".")[:LONGEST_NAME] or "_"
 
 
-def save(file: Path, text: str, encoding: str = "utf-8") -> Path:
+def save(file: Path, text: str) -> Path:
     """Whoever reads the file meets the old one or the new one, never half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".report-")
-    try:
-        with os.fdopen(handle, "w", encoding=encoding, newline="") as stream:
-            stream.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, file)
-    except BaseException:
-        os.unlink(name)
-        raise
+    write_whole(file, text, mode=0o644)
     return file

@@ -261,7 +261,9 @@ def test_grade_for_people_and_into_a_folder(capsys: pytest.CaptureFixture[str]) 
     document = json.loads(Path("deep/er/results.json").read_text())
     results.validate(document)
     assert document["submissions"][0]["student"] == "007"
-    assert sorted(entry.name for entry in Path("deep/er").iterdir()) == [".cache", "results.json"]
+    made = [".cache", "junit.xml", "results.json", "scores.csv", "submissions"]
+    assert sorted(entry.name for entry in Path("deep/er").iterdir()) == made
+    assert "The maximum is not subtracted" in Path("deep/er/submissions/007-s1.html").read_text("utf-8")
 
 
 def test_a_full_disk_leaves_no_half_document(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,14 @@ def test_code_is_only_shown_while_the_file_is_what_was_graded(
     assert code in learner.page(document, entry, folders=[folder])
     (folder / "chen.py").write_bytes(source + b"\n# changed")
     assert code not in learner.page(document, entry, folders=[folder])
+
+
+def test_code_is_found_in_a_zip(document: dict[str, Any], tmp_path: Path) -> None:
+    entry = copy.deepcopy(entry_of(document, "chen"))
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.write(paths.EXAMPLES / "submissions" / "chen.py", "deep/chen.py")
+    entry["path"] = str(tmp_path / "all.zip" / "deep" / "chen.py")
+    assert '<pre tabindex="0">' in learner.page(document, entry)
 
 
 def test_a_notebook_names_the_cell(document: dict[str, Any]) -> None:
@@ -216,7 +225,7 @@ def test_an_empty_document_still_makes_a_page(document: dict[str, Any]) -> None:
 
 
 def test_every_submission_has_a_file_of_its_own(document: dict[str, Any], tmp_path: Path) -> None:
-    names = ["a/b", "a b", "A_B", "..", "名字" * 60, "", "x", "con\n"]
+    names = ["a/b", "a b", "A_B", "..", "名字" * 60, "𠮷" * 80, "", "x", "con\n"]
     one = entry_of(document, "ada")
     document["submissions"] = [{**one, "student": name or "?"} for name in names]
     written = write_reports(document, tmp_path / "new" / "report")

@@ -60,6 +60,11 @@ def test_canvas_finds_its_columns(document: dict[str, Any]) -> None:
     assert [student for student, _ in table.left_out] == ["赵 六"]
 
 
+def test_canvas_gets_its_own_number_back_from_a_file_that_it_named(document: dict[str, Any]) -> None:
+    entry_of(document, "dana").update(student="dana_12", path="all.zip/dana_12_4567_hw.ipynb")
+    assert ["dana_12", "12", "dana_12", "dana_12"] in [row[:4] for row in rows(tables.canvas(document).text)]
+
+
 def test_moodle_gets_grade_and_feedback(document: dict[str, Any]) -> None:
     head, *body = rows(tables.moodle(document, lang="zh").text)
     assert head == ["Username", "ID number", TITLE, f"{TITLE} (feedback)"]
@@ -96,12 +101,14 @@ def test_a_gradebook_of_canvas_is_filled(document: dict[str, Any], tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "name", ["chenwei", "Wei Chen", "12", "X12", "cw"], ids=["file of canvas", "name", "id", "sis", "login"]
+    "name",
+    ["chenwei", "Wei Chen", "12", "X12", "cw", "chenwei_12", "chenwei_99"],
+    ids=["last first", "name", "id", "sis", "login", "download", "download by someone renumbered"],
 )
 def test_a_learner_is_found_by_anything_that_names_them(document: dict[str, Any], tmp_path: Path, name: str) -> None:
     entry_of(document, "chen")["student"] = name
     file = tmp_path / "export.csv"
-    file.write_text(CANVAS.replace('"Wei, Chen"', '"Chen, Wei"' if name == "chenwei" else '"Wei, Chen"'), "utf-8")
+    file.write_text(CANVAS.replace("Wei, Chen", "Chen, Wei" if name.startswith("chenwei") else "Wei, Chen"), "utf-8")
     assert rows(roster.fill(file, document).text)[3][5] == f"{score(document, name):g}"
 
 
@@ -124,6 +131,19 @@ def test_nobody_gets_anothers_score(document: dict[str, Any], tmp_path: Path) ->
     filled = roster.fill(file, document)
     assert dict(filled.left_out)["ada"].en == "fits 2 rows of the table"
     assert rows(filled.text)[2:] == rows(CANVAS.replace(",x13,", ",ada,").replace(",x14,", ",ADA,"))[2:]
+
+
+def test_the_number_of_a_download_tells_namesakes_apart_and_is_nobody_alone(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "export.csv"
+    file.write_text(CANVAS.replace("Zhao, Liu", "Wei, Chen"), encoding="utf-8")
+    entry_of(document, "chen")["student"] = "weichen_13"
+    entry_of(document, "dana")["student"] = "lab_14"  # somebody else has the number 14
+    entry_of(document, "fumi")["student"] = "zhaoliu_11"
+    filled = roster.fill(file, document)
+    assert [row[5] for row in rows(filled.text)[3:]] == ["3", f"{score(document, 'weichen_13'):g}", "5"]
+    assert {"lab_14", "zhaoliu_11"} <= {student for student, _ in filled.left_out}
 
 
 def test_a_semicolon_stays_a_semicolon(document: dict[str, Any], tmp_path: Path) -> None:
