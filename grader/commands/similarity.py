@@ -46,6 +46,8 @@ def similarity(targets: list[Path], out: Path | None, as_json: bool) -> int:
 def _show(found: Survey) -> None:
     title = say("{n} 份提交。以下是线索，不是结论。", "{n} submissions. Hints, not verdicts.", n=len(found.papers))
     tell(title)
+    for group in found.groups:
+        tell(say("{n} 人连成一组：{names}", "a group of {n}: {names}", n=len(group), names=listed(group)))
     _table(say("学员之间", "between learners"), found.pairs)
     _table(say("与已公布的解答", "with the published solutions"), found.published)
 
@@ -75,6 +77,7 @@ def _table(title: Text, pairs: Sequence[Pair]) -> None:
 def _document(found: Survey) -> dict[str, Any]:
     return {
         "submissions": len(found.papers),
+        "groups": found.groups,
         "pairs": [_row(pair) for pair in found.pairs],
         "published": [_row(pair) for pair in found.published],
         "unreadable": [{"student": entry.student, "path": str(entry.path)} for entry, _ in found.unread],

@@ -63,6 +63,17 @@ class Survey:
     pairs: list[Pair] = field(default_factory=list)  # like each other
     unread: list[tuple[Entry, Text]] = field(default_factory=list)
 
+    @property
+    def groups(self) -> list[list[str]]:
+        """Three learners and more whose pairs hang together, the largest group first: one answer that went round."""
+        together: dict[str, set[str]] = {}
+        for pair in self.pairs:
+            names = {pair.one.student, pair.other.student}
+            merged = names.union(*(together.get(name, set()) for name in names))
+            together |= dict.fromkeys(merged, merged)
+        found = {tuple(sorted(group)) for group in together.values() if len(group) > 2}
+        return [list(group) for group in sorted(found, key=lambda group: (-len(group), group))]
+
 
 def survey(entries: Sequence[Entry], on_progress: OnProgress | None = None) -> Survey:
     """What is worth a look. Two files of one student are not compared. What a submission shares with the published

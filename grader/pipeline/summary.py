@@ -29,6 +29,8 @@ def summary(document: Mapping[str, Any], notes: Sequence[Annotation], untouched:
     if untouched:
         names = ", ".join(_code(relative(path, root)) for path in untouched)
         parts.append(str(say("还没有动笔，没有评分：{names}\n", "Not begun, so not graded: {names}\n", names=names)))
+    if document.get("notice"):
+        parts.append(f"{_cell(Text(**document['notice']))}\n")
     if document["secret"] == "public":
         parts.append(
             str(

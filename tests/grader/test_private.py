@@ -14,6 +14,7 @@ from grader.course import catalog, notebooks
 from grader.course.private import PrivateChecksError, digest, with_private
 from grader.judging.desk import Desk
 from grader.reading import submission
+from grader.text import LANGUAGES
 
 HEAD = """
 from grader.vocabulary import check, say
@@ -188,6 +189,15 @@ def test_several_mistakes_are_counted(tmp_path: Path) -> None:
     assert "4 mistakes" in message.en
     assert "4 处错误" in message.zh
     assert message.en.endswith("and more")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_example_in_the_documents(desk: Desk, tmp_path: Path, lang: str) -> None:
+    text = (paths.ROOT / "docs" / lang / "integrity.md").read_text("utf-8")
+    folder = folder_of(tmp_path)
+    (folder / "softmax.py").write_text(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], encoding="utf-8")
+    row = softmax(desk, solved(tmp_path), with_private(catalog.load(), folder))
+    assert (row["score"], row["checks"][-1]["id"]) == (15, "s1-softmax.wide-rows")
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:

@@ -120,6 +120,15 @@ def test_one_exercise_copied_into_work_of_ones_own(tmp_path: Path) -> None:
     assert pair.exercises == ["flash_attention_backward"]
 
 
+def test_an_answer_that_went_round_makes_a_group(tmp_path: Path) -> None:
+    one, other = sources("s1")["in_place"], sources("s1")["grouped_matmul"]
+    papers = {"ann.py": one, "bob.py": disguised(one), "cat.py": one, "dan.py": other, "eve.py": other, "fay.py": ""}
+    found = class_of(tmp_path, **papers | {"gus.py": sources("s1")["einsum_exp2"]})
+    assert found.groups == [["ann", "bob", "cat"]]
+    assert len(found.pairs) == 4
+    assert [entry.student for entry, _ in found.unread] == ["fay"]
+
+
 def test_two_files_of_one_student_are_not_compared(tmp_path: Path) -> None:
     text = sources("s1")["in_place"]
     for name in ("a.py", "b.py"):
