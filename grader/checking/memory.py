@@ -107,5 +107,5 @@ def _require_linear(ctx: Context, outcome: Outcome, size: Size) -> None:
             square=matrix / 1e6,
         ),
         misconception="quadratic-memory" if used >= matrix else "too-much-memory",
-        evidence={"max_error": used, "tolerance": size.limit, "case": f"N={size.length}"},
+        evidence={"max_error": round(used, -6), "tolerance": size.limit, "case": f"N={size.length}"},
     )

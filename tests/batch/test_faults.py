@@ -56,7 +56,7 @@ class Run:
             return None
         assert b"Traceback" not in complained, complained.decode()
         if code == 3:
-            assert {row["status"] for row in json.loads(said)["submissions"]} == {"failed", "graded"}
+            assert {row["status"] for row in json.loads(said)["submissions"]} <= {"failed", "graded"}
             return None
         assert code == 1, complained.decode()
         return json.loads(said)
