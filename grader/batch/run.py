@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from grader.course import catalog
 from grader.course.private import with_private
 from grader.inputs import Secret
 from grader.judging.grade import Refused, default_jobs, require_clone
-from grader.reading.submission import shown
 from grader.text import listed, say
 from grader.wall.limits import Limits
 from grader.wall.workers import Template
@@ -162,23 +161,24 @@ class _Batch:
         return results.document(rows, secret=self.plan.secret, isolation=in_force)
 
 
-def _tell_namesakes(rows: list[dict[str, Any]]) -> None:
-    """Files of one stage under one id: one student's, or two students'. All are graded, and each says so."""
+def namesakes(rows: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Rows of one stage under one id, when there is more than one: one student's, or two students'."""
     by_id = defaultdict(list)
     for row in rows:
         by_id[row["student"], row["stage"]].append(row)
-    for same in by_id.values():
-        for row in same if len(same) > 1 else ():
+    return [same for same in by_id.values() if len(same) > 1]
+
+
+def _tell_namesakes(rows: list[dict[str, Any]]) -> None:
+    """All are graded, and each says so."""
+    for same in namesakes(rows):
+        for row in same:
             others = [other["path"] for other in same if other is not row]
-            more = " ..." if len(others) > NAMED else ""
-            row["repairs"].append(namesake(row["student"], others[:NAMED], more))
-
-
-def namesake(student: str, others: Sequence[str], more: str = "") -> dict[str, str]:
-    return say(
-        "学号 {id} 不止交了这一份，还有 {others}{more}；各评各的，请核对是谁的。",
-        "{id} has more than this one: {others}{more}. Each is graded; look whose they are.",
-        id=shown(student),
-        others=listed(others),
-        more=more,
-    ).to_json()
+            told = say(
+                "学号 {id} 不止交了这一份，还有 {others}{more}；各评各的，请核对是谁的。",
+                "{id} has more than this one: {others}{more}. Each is graded; look whose they are.",
+                id=row["student"],
+                others=listed(others[:NAMED]),
+                more=" ..." if len(others) > NAMED else "",
+            )
+            row["repairs"].append(told.to_json())

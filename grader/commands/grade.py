@@ -15,11 +15,12 @@ from grader.commands.base import as_text, command, note, print_json, short, stop
 from grader.inputs import Secret
 from grader.isolation import SURE, missing
 from grader.reading import submission
-from grader.text import Text, answer_in, say
+from grader.text import Text, answer_in, listed, say
 from grader.views.progress import progress_bar, waiting
 from grader.views.terminal import console, show_batch, show_submission
 
 SECRET_VARIABLE = "FLASHDOJO_SECRET"
+NAMED = 3  # submissions under one id that are named
 
 
 def grade(
@@ -36,7 +37,7 @@ def grade(
     as_json: bool,
 ) -> int:
     from grader.batch import cache, intake
-    from grader.batch.run import grade_entries
+    from grader.batch.run import grade_entries, namesakes
     from grader.course import private
     from grader.reports import write_reports
 
@@ -73,6 +74,8 @@ def grade(
         cache.write_whole(out / "results.json", as_text(document), mode=0o644)
         with waiting(say("写报告", "writing the reports")):
             write_reports(document, out)
+    for same in namesakes(document["submissions"]):
+        note(_same_id(same))
     if as_json:
         print_json(document)
         return results.exit_code(document)
@@ -121,6 +124,17 @@ def _not_kept(folder: Path | None, error: OSError) -> Text:
         "over.",
         folder=folder,
         why=error.strerror or error,
+    )
+
+
+def _same_id(rows: list[dict[str, Any]]) -> Text:
+    return say(
+        "注意：学号 {id} 有 {n} 份提交：{paths}{more}。各评各的，请核对是谁的。",
+        "note: {n} submissions come under the id {id}: {paths}{more}. Each is graded; look whose they are.",
+        id=rows[0]["student"],
+        n=len(rows),
+        paths=listed([row["path"] for row in rows[:NAMED]]),
+        more=" ..." if len(rows) > NAMED else "",
     )
 
 
