@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,18 @@ def test_the_platforms_schema_accepts_it(platform: str, lang: str, tmp_path: Pat
     file = init.write(platform, tmp_path, COURSE, lang)
     done = CliRunner().invoke(check.main, ["--builtin-schema", *SCHEMAS[platform], str(file)])
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.skipif(not shutil.which("zizmor"), reason="needs zizmor: pip install -e '.[dev]'")
+def test_zizmor_finds_no_hole_in_it(tmp_path: Path) -> None:
+    file = init.write("github", tmp_path, COURSE, "en")
+    done = subprocess.run(
+        ["zizmor", "--offline", "--no-progress", "--persona=pedantic", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("platform", init.FILES)
