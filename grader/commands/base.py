@@ -82,5 +82,11 @@ def trouble(error: OSError) -> tuple[Text, int]:
             "no permission: {name}. Choose another place, or change its permissions.",
             name=name,
         ), USAGE
+    if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
+        return say(
+            "不能用 {name}：那里已有别的文件或文件夹。请换一个位置。",
+            "{name} cannot be used: another file or folder is in the way. Choose another place.",
+            name=error.filename2 or name,
+        ), USAGE
     text = error.strerror or str(error)
     return say("系统错误：{name}：{text}", "system error: {name}: {text}", name=name, text=text), BROKEN

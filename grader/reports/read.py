@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,23 @@ def read_document(file: Path) -> dict[str, Any]:
                 file=file,
             )
         )
-    submissions = [submission for document in documents for submission in document["submissions"]]
-    return documents[0] | {"submissions": submissions}
+    return _joined(documents)
+
+
+def _joined(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One document; what it says of all its grades holds for each: the walls that stood around every one of them, and a
+    notice that any of them carries."""
+    first = documents[0]
+    layers = [set(document["device"]["isolation"]) for document in documents]
+    common = [layer for layer in first["device"]["isolation"] if all(layer in each for each in layers)]
+    secrets = {document["secret"] for document in documents}
+    return {
+        **first,
+        "secret": "public" if "public" in secrets else first["secret"],
+        "device": {**first["device"], "isolation": common},
+        "notice": next((document["notice"] for document in documents if document.get("notice")), None),
+        "submissions": [submission for document in documents for submission in document["submissions"]],
+    }
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -76,5 +78,7 @@ def _safe(text: str) -> str:
 def save(file: Path, text: str) -> Path:
     """Whoever reads the file meets the old one or the new one, never half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     write_whole(file, text, mode=0o644)
     return file

@@ -86,6 +86,22 @@ def test_another_document_is_refused_in_one_line(
     assert not Path("report").exists()
 
 
+def test_a_folder_of_documents_is_read_as_one(result: Path, document: dict[str, Any]) -> None:
+    folder = Path("reports")
+    folder.mkdir()
+    for place, entry in enumerate(document["submissions"]):
+        one = {**document, "submissions": [entry]}
+        if place == 3:
+            one["device"] = {**one["device"], "isolation": ["process", "limits"]}
+            one["notice"] = {"zh": "没有完全隔离。", "en": "Not fully confined."}
+        (folder / f"{place}.json").write_text(json.dumps(one), encoding="utf-8")
+    assert main(["report", "reports", "--out", "o"]) == 0
+    page = Path("o/class.html").read_text("utf-8")
+    assert "Not fully confined." in page
+    assert "seccomp" not in page  # what stood around some of them only is not said of all
+    assert len(list(Path("o/submissions").iterdir())) == len(document["submissions"])
+
+
 def test_a_wrong_sum_is_refused(result: Path, document: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     document["submissions"][0]["score"] += 7
     result.write_text(json.dumps(document), encoding="utf-8")
@@ -101,9 +117,14 @@ def test_a_wrong_sum_is_refused(result: Path, document: dict[str, Any], capsys: 
         (["result.json", "--roster", "x.csv"], "--roster goes with --csv"),
         (["result.json", "--csv", "c", "--column", "x"], "--column with --roster"),
         (["result.json", "--csv", "c", "--roster", "gone.csv"], "no such path: gone.csv"),
+        (["result.json", "--out", "result.json"], "result.json cannot be used"),
+        (["result.json", "--out", "result.json/x"], "result.json/x cannot be used"),
+        (["result.json", "--junit", "."], ". cannot be used"),
+        (["empty"], "no result document (.json) in this folder"),
     ],
 )
 def test_wrong_usage(result: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    Path("empty").mkdir()
     assert main(["report", *arguments]) == 2
     assert said in capsys.readouterr().err
 
