@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
     readable = [*confine.readable_paths(), *map(os.path.realpath, options.readable), *MACHINE]
     clean(folder)
     rules = landlock.ruleset(readable, [folder], confine.DEVICES, sockets=True)
-    filters = syscalls.for_kernels(os.geteuid() == 0) if syscalls.pyseccomp is not None else None
+    filters = syscalls.for_kernels() if syscalls.pyseccomp is not None else None
     limit(options.memory << 20, options.cpu)
     if os.geteuid() == 0:
         user = confine.FIRST_USER + os.getpid() % confine.USERS

@@ -50,9 +50,11 @@ DENIED: list[str | int] = [
     "io_setup", "io_submit", "splice", "tee", "vmsplice",  # would move data past the count of bytes written
 ]  # fmt: skip
 MARKS_ON_FILES: list[str | int] = [  # which Landlock does not look at: they would harm files of the same user
-    "chmod", "fchmod", "fchmodat", 452, "chown", "fchown", "lchown", "fchownat", "truncate", "utime", "utimes",
-    "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr", 463, "removexattr", "lremovexattr", "fremovexattr",
-    466,
+    "chown", "fchown", "lchown", "fchownat", "truncate", "setxattr", "lsetxattr", "fsetxattr", 463, "removexattr",
+    "lremovexattr", "fremovexattr", 466,
+]  # fmt: skip
+MODES_AND_TIMES: list[str | int] = [  # the same, and part of copying a file
+    "chmod", "fchmod", "fchmodat", 452, "utime", "utimes", "utimensat", "futimesat",
 ]  # fmt: skip
 
 
@@ -67,15 +69,19 @@ def apply(rules: Any = None) -> None:
 
 
 def _deny(rules: Any, name: str | int, *conditions: Any) -> None:
+    _answer(rules, errno.EPERM, name, *conditions)
+
+
+def _answer(rules: Any, code: int, name: str | int, *conditions: Any) -> None:
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this architecture or libseccomp
-        rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, *conditions)
+        rules.add_rule(pyseccomp.ERRNO(code), name, *conditions)
 
 
 @functools.cache
 def common() -> Any:
     """What is the same for every worker: put together once, before they are forked."""
     sc: Any = pyseccomp
-    rules = _without([*DENIED, *MARKS_ON_FILES])
+    rules = _without([*DENIED, *MARKS_ON_FILES, *MODES_AND_TIMES])
     deny = functools.partial(_deny, rules)
     deny("fcntl", sc.Arg(1, sc.EQ, F_SETPIPE_SZ))
     deny("mmap", sc.Arg(3, sc.MASKED_EQ, MAP_HUGETLB, MAP_HUGETLB))
@@ -84,14 +90,16 @@ def common() -> Any:
     return rules
 
 
-def for_kernels(own_user: bool) -> Any:
+def for_kernels() -> Any:
     """For a Jupyter kernel: as :func:`common`, but it may bind unix stream sockets (not connect: the socket of some
-    service of the machine may lie in its reach), and become the program that it is to run. With a user of its own it
-    may also change the modes and times of what that user owns."""
+    service of the machine may lie in its reach), and become the program that it is to run. It cannot change the mode or
+    time of a file; it is told that it did, since IPython would not start otherwise."""
     sc: Any = pyseccomp
     needed = {"socket", "socketpair", "bind", "listen", "accept", "accept4", "execve", "sched_setscheduler"}
-    rules = _without([*(name for name in DENIED if name not in needed), *([] if own_user else MARKS_ON_FILES)])
+    rules = _without([*(name for name in DENIED if name not in needed), *MARKS_ON_FILES])
     _deny(rules, "sched_setscheduler", sc.Arg(1, sc.NE, os.SCHED_OTHER))  # which zmq asks for, to no effect
+    for name in MODES_AND_TIMES:
+        _answer(rules, 0, name)
     # zmq looks for its interfaces over a netlink socket: EPERM would end it, this it takes for "there are none".
     rules.add_rule(sc.ERRNO(errno.EOPNOTSUPP), "socket", sc.Arg(0, sc.NE, socket.AF_UNIX))
     _deny(rules, "socket", sc.Arg(1, sc.MASKED_EQ, 0xF, socket.SOCK_DGRAM))

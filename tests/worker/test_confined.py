@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import let_through, wait_until
+from conftest import alive, let_through, wait_until
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
@@ -104,6 +104,17 @@ def test_a_confined_kernel_reads_what_it_is_given_and_writes_its_folder_only(run
     assert set(value(run(f"[attempt(lambda: open(p, 'w')) for p in {written!r}]"))) == {"PermissionError"}
 
 
+def test_a_confined_kernel_leaves_no_mark_on_a_file(run, kernel):
+    data = kernel.shared / "data.txt"
+    data.chmod(0o666)
+    before = data.stat()
+    tried = ("os.chmod(p, 0o600)", "os.utime(p, (1, 1))", "os.truncate(p, 0)", "os.setxattr(p, 'user.x', b'1')")
+    run("\n".join(f"p = {str(data)!r}; attempt(lambda: {action})" for action in tried))
+    after = data.stat()
+    assert (after.st_mode, after.st_mtime_ns, after.st_size) == (before.st_mode, before.st_mtime_ns, before.st_size)
+    assert os.listxattr(data) == []
+
+
 def test_a_confined_kernel_starts_and_reaches_nobody(run, kernel):
     if syscalls.pyseccomp is None:
         pytest.skip("no libseccomp")
@@ -140,7 +151,7 @@ def test_a_confined_program_ends_with_its_parent(tmp_path):
     assert wait_until(lambda: b"confined" not in Path(f"/proc/{pid}/cmdline").read_bytes())
     parent.kill()
     parent.wait()
-    assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
+    assert wait_until(lambda: not alive(pid))
 
 
 @pytest.mark.parametrize(
