@@ -177,7 +177,7 @@ def main(arguments: list[str]) -> None:
     layers = confine.try_layers(folder)
     layers = {name: found if name in wanted else (False, "switched off") for name, found in layers.items()}
     walls = confine.Walls({name for name, (ok, _) in layers.items() if ok}, layers["namespaces"][1].split(", "))
-    above = os.open(os.path.dirname(folder), os.O_PATH)
+    above = os.open(os.path.dirname(folder), getattr(os, "O_PATH", os.O_RDONLY))
     walls.enter(folder)
     bans.prepare()
     serve.start_alike()
