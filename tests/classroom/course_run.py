@@ -113,7 +113,11 @@ def cell_of(notebook: NotebookNode, grade_id: str) -> int:
 
 def class_of_twelve(course: Path, released: NotebookNode) -> dict[str, NotebookNode | bytes]:
     """By student. Three are honest and right or wrong, four had accidents, five cheat."""
-    unscaled = notebooks.solution(catalog.load(checks=False).exercise("s2-traffic"), "en").replace("4 *", "2 *")
+    traffic = notebooks.solution(catalog.load(checks=False).exercise("s2-traffic"), "en")
+    no_flops = traffic + (
+        "\n\nwhole = flash_traffic\n\n\n"
+        "def flash_traffic(*sizes, **named):\n    return whole(*sizes, **named) | {'flops': 1}\n"
+    )
     duplicated = solved(released)
     twin = copy.deepcopy(duplicated.cells[cell_of(duplicated, "s2-forward")])
     twin.id = "twin"
@@ -129,7 +133,7 @@ def class_of_twelve(course: Path, released: NotebookNode) -> dict[str, NotebookN
     del raw["outputs"], raw["execution_count"]
     made: dict[str, NotebookNode | bytes] = {
         "ada": solved(released),
-        "陈 晨": solved(released, {"s2-traffic": unscaled}),
+        "陈 晨": solved(released, {"s2-traffic": no_flops}),
         "idle": released,
         "duplicated": duplicated,
         "shortened": shortened,
