@@ -6,9 +6,12 @@ submissions are small, so every stretch is kept and the answer is the same in ev
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from grader.integrity.shape import Token
 
@@ -19,30 +22,38 @@ LEAST = 150  # tokens that have to agree
 PART_ALIKE = 0.70  # of one exercise
 PART_LEAST = 150  # tokens of the learner's own in it; in shorter ones there is little choice
 
+Mask = NDArray[np.bool_]  # one for each token
 Stretch = int  # the hash of its texts; two that differ share one with a chance of 1 in 2 ** 61
 
 
-@dataclass
 class Print:
     """The stretches of one program that are its own. ``given``: what everybody was handed (the skeleton, say)."""
 
-    tokens: Sequence[Token]
-    given: Set[Stretch] = frozenset()
-    places: dict[Stretch, list[int]] = field(init=False)
-    own: frozenset[int] = field(init=False)  # positions of tokens in no given stretch
-    sizes: Counter[str] = field(init=False)  # own tokens by exercise
-
-    def __post_init__(self) -> None:
-        places = stretches(self.tokens)
-        handed = places.keys() & self.given
-        self.own = frozenset(range(len(self.tokens))) - covered(places, handed)
-        self.sizes = self.by_part(self.own)
+    def __init__(self, tokens: Sequence[Token], given: Set[Stretch] = frozenset()):
+        self.tokens = tokens
+        places = stretches(tokens)
+        handed = places.keys() & given
         self.places = {stretch: found for stretch, found in places.items() if stretch not in handed}
+        self.own = ~self._covered(start for stretch in handed for start in places[stretch])
+        self.parts = sorted({token.part for token in tokens if token.part is not None})
+        number = {part: index for index, part in enumerate(self.parts)}
+        self._part = np.array([number.get(token.part or "", len(number)) for token in tokens], dtype=int)
+        self.sizes = self.by_part(self.own)
 
-    def by_part(self, positions: Iterable[int]) -> Counter[str]:
-        """How many of these tokens stand in each exercise."""
-        parts = (self.tokens[at].part for at in positions)
-        return Counter(part for part in parts if part is not None)
+    def same(self, stretches: Iterable[Stretch]) -> Mask:
+        """Its own tokens in these stretches."""
+        return self._covered(start for stretch in stretches for start in self.places[stretch]) & self.own
+
+    def by_part(self, mask: Mask) -> list[int]:
+        """How many of these tokens stand in each of ``parts``."""
+        return np.bincount(self._part[mask], minlength=len(self.parts) + 1)[: len(self.parts)].tolist()
+
+    def _covered(self, starts: Iterable[int]) -> Mask:
+        edges = np.zeros(len(self.tokens) + 1, dtype=int)
+        at = np.fromiter(starts, dtype=int)
+        np.add.at(edges, at, 1)
+        np.add.at(edges, at + STRETCH, -1)
+        return edges.cumsum()[:-1] > 0
 
 
 def stretches(tokens: Sequence[Token]) -> dict[Stretch, list[int]]:
@@ -53,15 +64,11 @@ def stretches(tokens: Sequence[Token]) -> dict[Stretch, list[int]]:
     return dict(found)
 
 
-def covered(places: Mapping[Stretch, Iterable[int]], which: Iterable[Stretch]) -> set[int]:
-    return {at for stretch in which for start in places[stretch] for at in range(start, start + STRETCH)}
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Share:
     """What of one program stands in another."""
 
-    tokens: frozenset[int]  # positions, in the first program
+    tokens: Mask  # in the first program
     whole: float  # of its own tokens, 0 to 1
     parts: Mapping[str, tuple[float, int]]  # by exercise: the same, and how many own tokens it has
 
@@ -71,7 +78,7 @@ class Share:
 
     @property
     def worth_a_look(self) -> bool:
-        return (len(self.tokens) >= LEAST and self.whole >= ALIKE) or bool(self.parts_alike)
+        return (self.tokens.sum() >= LEAST and self.whole >= ALIKE) or bool(self.parts_alike)
 
     @property
     def degree(self) -> float:
@@ -81,10 +88,10 @@ class Share:
 
 def share(one: Print, other: Print) -> Share:
     """What of ``one`` stands in ``other``."""
-    same = frozenset(covered(one.places, one.places.keys() & other.places.keys()) & one.own)
-    shared = one.by_part(same)
-    parts = {name: (shared[name] / size, size) for name, size in one.sizes.items()}
-    return Share(same, len(same) / len(one.own) if one.own else 0.0, parts)
+    same = one.same(one.places.keys() & other.places.keys())
+    shared = zip(one.parts, one.by_part(same), one.sizes)
+    parts = {name: (count / size, size) for name, count, size in shared if size}
+    return Share(same, float(same.sum() / max(one.own.sum(), 1)), parts)
 
 
 def can_be_alike(one: Print, other: Print) -> bool:

@@ -61,7 +61,7 @@ def names(pair: Pair) -> list[str]:
 def source(pair: Pair, first: bool) -> list[tuple[Text, list[Row]]]:
     """One side of a pair, cell by cell: the lines with common passages and some around them."""
     paper, share = (pair.one, pair.of_one) if first else (pair.other, pair.of_other)
-    marked = {(paper.tokens[at].cell, paper.tokens[at].line) for at in share.tokens}
+    marked = {(token.cell, token.line) for token, same in zip(paper.tokens, share.tokens) if same}
     return [piece for piece in _cells(paper, marked) if piece[1]]
 
 
