@@ -18,8 +18,8 @@ from grader.reading.submission import shown
 from grader.text import Text
 from grader.wall.limits import Limits
 
-SOURCES = ("grader", "kernels")  # beside the course: what a result follows from
-NO_SOURCES = {"classroom", "commands", "integrity", "live", "pipeline", "proving", "reports", "views"}  # they show
+# Rooms of the grader that show and manage: results do not follow from them.
+NO_SOURCES = {"classroom", "commands", "integrity", "live", "pipeline", "proving", "reports", "views"}
 SOURCE_SUFFIXES = (".py", ".toml", ".json")
 
 
@@ -41,8 +41,10 @@ class Plan:
         results."""
         return {
             "schema": results.SCHEMA_VERSION,
-            "grader": results.version(),
-            "sources": _sources(self.course or paths.STAGES),
+            "version": results.version(),
+            "grader": _digest(paths.ROOT / "grader"),
+            "kernels": _digest(paths.ROOT / "kernels"),
+            "stages": _digest(self.course or paths.STAGES),
             "torch": metadata.version("torch"),
             "numpy": metadata.version("numpy"),
             "python": ".".join(platform.python_version_tuple()[:2]),
@@ -90,14 +92,13 @@ def _private(folder: Path | None) -> str | None:
 
 
 @functools.cache
-def _sources(course: Path) -> str:
-    """A digest of the programs and tables that grading runs on."""
+def _digest(folder: Path) -> str:
+    """Of the programs and tables in a folder that grading runs on."""
     digest = hashlib.sha256()
-    for name, folder in [*((name, paths.ROOT / name) for name in SOURCES), ("stages", course)]:
-        for file in _files(folder):
-            digest.update(f"{name}/{file.relative_to(folder).as_posix()}\0".encode("utf-8", "surrogateescape"))
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
+    for file in _files(folder):
+        digest.update(f"{file.relative_to(folder).as_posix()}\0".encode("utf-8", "surrogateescape"))
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:32]
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,7 +94,7 @@ def test_a_worker_of_another_version_is_refused(tmp_path: Path, folder: Path) ->
     other = Cluster(tmp_path, tmp_path / "clone")
     other.add_worker()
     try:
-        with pytest.raises(Refused, match=r"the Dask worker tcp://.* is not of the same version \(sources"):
+        with pytest.raises(Refused, match=r"the Dask worker tcp://.* is not of the same version \(kernels"):
             grade_paths([folder / "right.py"], stage="s1", scheduler=other.address)
     finally:
         other.close()
@@ -123,6 +122,7 @@ def test_an_unreachable_scheduler_is_said(
     assert "\n" not in refused.value.message.en
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_leaves_what_is_done(
     tmp_path: Path, course: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +145,4 @@ def test_a_scheduler_that_goes_leaves_what_is_done(
     finally:
         short.close()
     assert len(list((tmp_path / "kept").rglob("*.json"))) >= 1
-    start = time.monotonic()
     assert [row["score"] for row in grade_paths([tmp_path / "class"], **options)["submissions"]] == [7] * 4
-    assert time.monotonic() - start < 60

@@ -1,7 +1,7 @@
 """Faults at random moments: the grader, a judge, a worker, a template or a Dask worker is killed, or the disk for
 temporary files is full. After running the same command again every submission has one result, the undisturbed one.
 
-All on the real command. Two faults in every run of the tests, fifty in the slow ones."""
+All on the real command. Two in every run of the tests, fifty more in the slow ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Run:
     """One run of the command on the class, perhaps with temporary files on a small disk of its own."""
 
     def __init__(self, base: Path, out: Path, *options: str, disk: bool = False):
-        self.temporary = base / "tmp"
+        self.temporary, self.disk = base / "tmp", disk
         self.temporary.mkdir(exist_ok=True)
         words = [sys.executable, "-m", "grader.cli", "grade", str(base / "class"), "--stage", "s1", "--out", str(out)]
         words += ["--json", *(options or ("--jobs", "2"))]
@@ -95,7 +95,9 @@ def kill(run: Run, what: str, chance: random.Random) -> bool:
 
 
 def fill(run: Run, chance: random.Random) -> bool:
-    """Fill its disk, and leave it so for the rest of the run or for a while."""
+    """Fill its disk, if it has one of its own, and leave it so for the rest of the run or for a while."""
+    if not run.disk:
+        return False
     folder = Path(f"/proc/{run.process.pid}/root{run.temporary}")
     with suppress(OSError), open(folder / "filler", "wb") as file:
         for _ in range(DISK >> 16):
@@ -181,11 +183,18 @@ def suffer(what: str, seed: int, base: Path, out: Path, undisturbed: tuple[Any, 
     settles(base, out, expected)
 
 
-@pytest.mark.parametrize(("what", "seed"), [("grader", 1), ("disk", 2)])
-def test_a_fault_costs_time_and_nothing_else(
-    what: str, seed: int, base: Path, undisturbed: tuple[Any, float], tmp_path: Path
+def test_a_full_disk_and_a_killed_grader_cost_time_and_nothing_else(
+    base: Path, undisturbed: tuple[Any, float], tmp_path: Path
 ) -> None:
-    suffer(what, seed, base, tmp_path, undisturbed)
+    expected, seconds = undisturbed
+    chance = random.Random(1)
+    run = Run(base, tmp_path, disk=has_disk())
+    time.sleep(0.4 * seconds)
+    fill(run, chance)
+    time.sleep(0.3 * seconds)
+    kill(run, "grader", chance)
+    run.finish()
+    settles(base, tmp_path, expected)
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_another_grader_another_torch_and_another_course_grade_again(
     run(course=tmp_path / "course")
     assert graded == ["ann", "bob"]  # the same course in another place
     checks.write_text(checks.read_text() + "# changed\n")
-    plan._sources.cache_clear()
+    plan._digest.cache_clear()
     run(course=tmp_path / "course")
     assert graded == ["ann", "bob"] * 2
     monkeypatch.setattr(plan.metadata, "version", lambda name: "99")
