@@ -57,7 +57,7 @@ def grade(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     folder = None if no_cache else cache.default_folder() if out is None else out / cache.IN_OUT
-    with _told_what_is_kept(folder, len(entries)), progress_bar(say("评分", "grading")) as on_progress:
+    with _told_what_is_kept(folder, len(entries)), progress_bar(say("评分", "grading"), len(entries)) as on_progress:
         document = grade_entries(
             entries,
             stage=stage,

@@ -14,7 +14,7 @@ from grader.views.terminal import console
 
 
 @contextmanager
-def progress_bar(title: Text) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
+def progress_bar(title: Text, total: int | None = None) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
     """Yields ``on_progress(done, total, submission)`` of :func:`grader.batch.run.grade_entries`."""
     screen = console(sys.stderr)
     left = TextColumn(str(say("剩余", "left")), style="progress.remaining")
@@ -23,7 +23,7 @@ def progress_bar(title: Text) -> Iterator[Callable[[int, int, dict[str, Any]], N
         TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(str(title), total=None)
+        task = bar.add_task(str(title), total=total)
 
         def on_progress(done: int, total: int, submission: dict[str, Any]) -> None:
             name = submission["student"] or submission["path"]
