@@ -137,7 +137,7 @@ def grade(
         typer.Option(
             "--scheduler",
             metavar="ADDRESS",
-            help=_help("在 Dask 集群上评，如 tcp://主机:8786", "grade on a Dask cluster, such as tcp://host:8786"),
+            help=_help("在 Dask 集群上评，如 tcp://HOST:8786", "grade on a Dask cluster, such as tcp://host:8786"),
         ),
     ] = None,
     out: Annotated[
