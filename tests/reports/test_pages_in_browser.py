@@ -158,6 +158,16 @@ def test_a_link_to_an_exercise_opens_it(written: Written, document: dict[str, An
     assert page.locator("#s2-forward .checks").is_visible()
 
 
+def test_bars_are_as_high_as_their_counts(written: Written, opened: Any) -> None:
+    assert written.class_page
+    page = opened(written.class_page)
+    counts = [int(text or 0) for text in page.locator(".bars .count").all_inner_texts()]
+    heights = [bar.bounding_box()["height"] - 2 for bar in page.locator(".bars i").all()]
+    assert sum(counts) == 8
+    assert len(set(counts)) > 2
+    assert heights == pytest.approx([count * max(heights) / max(counts) for count in counts], abs=0.5)
+
+
 def test_the_class_page_leads_to_the_learners_pages(written: Written, document: dict[str, Any], opened: Any) -> None:
     assert written.class_page
     page = opened(written.class_page)
