@@ -49,7 +49,8 @@ class Pair:
     @property
     def exercises(self) -> list[str]:
         """The names of those that are alike by themselves."""
-        return list(dict.fromkeys((*self.of_one.parts_alike, *self.of_other.parts_alike)))
+        alike = {*self.of_one.parts_alike, *self.of_other.parts_alike}
+        return [name for name in contract() if name in alike]
 
     @property
     def worth_a_look(self) -> bool:
