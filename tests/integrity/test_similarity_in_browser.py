@@ -45,7 +45,8 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("lang", "width", "scheme"), [("zh", 390, "light"), ("zh", 1200, "dark"), ("en", 390, "dark"), ("en", 1200, "light")]
+    ("lang", "width", "scheme"),
+    [("zh", 390, "light"), ("zh", 1200, "dark"), ("en", 390, "dark"), ("en", 1200, "light")],
 )
 def test_everybody_can_read_it(chromium: Any, file: Path, lang: str, width: int, scheme: str) -> None:
     tab = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
