@@ -17,9 +17,9 @@ from distributed import Client, Future
 
 from grader import results
 from grader.batch.bench import Bench
-from grader.batch.plan import Job, Plan, Record, ungraded
+from grader.batch.plan import Job, Lost, Plan, Record, ungraded
 from grader.judging.grade import Refused, require_clone
-from grader.text import Text, listed, say
+from grader.text import listed, say
 
 Item = TypeVar("Item")
 
@@ -30,14 +30,6 @@ AHEAD = 64  # submissions that are sent before they are asked for, beside two fo
 
 _turn = threading.Lock()
 _bench: Bench | None = None  # of this worker
-
-
-class Lost(Exception):
-    """The cluster went away in the middle; ``message`` says what to do."""
-
-    def __init__(self, message: Text):
-        super().__init__(message.en)
-        self.message = message
 
 
 def graded(

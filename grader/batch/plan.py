@@ -23,6 +23,14 @@ NO_SOURCES = {"classroom", "commands", "integrity", "live", "pipeline", "proving
 SOURCE_SUFFIXES = (".py", ".toml", ".json")
 
 
+class Lost(Exception):
+    """Whoever did the grading went away in the middle; ``message`` says what to do."""
+
+    def __init__(self, message: Text):
+        super().__init__(message.en)
+        self.message = message
+
+
 @dataclass(frozen=True)
 class Plan:
     """How to grade. Plain data: it goes to other processes and machines."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ def grade_entries(
     for one job.
     Raises :class:`catalog.UnknownName` for a stage or exercise that is none, :class:`catalog.CatalogError` when the
     course itself is wrong, :class:`PrivateChecksError` when the private checks are,
-    :class:`grader.judging.grade.Refused` where grading cannot start.
+    :class:`grader.judging.grade.Refused` where grading cannot start, :class:`grader.batch.plan.Lost` when the cluster
+    goes away; what was graded until then is kept.
     """
     require_clone()
     known = catalog.load(course or paths.STAGES)
@@ -80,10 +82,11 @@ def grade_entries(
     batch = _Batch(plan, entries, known.stage(stage).points if stage is not None else 0.0, on_progress)
     kept = Cache(cache, plan) if cache is not None else None
     todo = batch.without_work(kept)
-    for index, record in _graded(plan, batch, todo, jobs, scheduler, template):
-        if kept is not None:
-            kept.keep(entries[index].path, record)
-        batch.done(index, record)
+    with closing(_graded(plan, batch, todo, jobs, scheduler, template)) as graded:
+        for index, record in graded:
+            if kept is not None:
+                kept.keep(entries[index].path, record)
+            batch.done(index, record)
     if kept is not None:
         kept.tidy()
         if kept.trouble is not None and on_trouble is not None:
@@ -93,9 +96,9 @@ def grade_entries(
 
 def _graded(
     plan: Plan, batch: _Batch, todo: list[int], jobs: int | None, scheduler: str | None, template: Template | None
-) -> Iterator[tuple[int, Record]]:
+) -> Generator[tuple[int, Record], None, None]:
     if not todo:
-        return iter(())
+        return
     if scheduler is not None:
         try:
             from grader.batch import cluster
@@ -107,11 +110,13 @@ def _graded(
                     name=error.name or "distributed",
                 )
             ) from None
-        return cluster.graded(plan, todo, batch.load, scheduler)
+        yield from cluster.graded(plan, todo, batch.load, scheduler)
+        return
     count = min(len(todo), jobs or default_jobs(-(-len(todo) // SHARE)))
     if count == 1 or template is not None:
-        return local.here(plan, todo, batch.load, template)
-    return local.side_by_side(plan, todo, batch.load, count)
+        yield from local.here(plan, todo, batch.load, template)
+    else:
+        yield from local.side_by_side(plan, todo, batch.load, count)
 
 
 @dataclass

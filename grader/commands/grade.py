@@ -12,6 +12,7 @@ from rich.text import Text as Styled
 
 from grader import results
 from grader.commands.base import as_text, command, note, print_json, short, stop, tell
+from grader.exit_codes import BROKEN
 from grader.inputs import Secret
 from grader.isolation import SURE, missing
 from grader.reading import submission
@@ -88,8 +89,12 @@ def grade(
 @contextmanager
 def _told_what_is_kept(folder: Path | None, submissions: int) -> Iterator[None]:
     """Whoever interrupts a long run is told that it is not lost."""
+    from grader.batch.plan import Lost
+
     try:
         yield
+    except Lost as error:
+        stop(error.message, BROKEN)
     except KeyboardInterrupt:
         if folder is not None and submissions > 1:
             note(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from small_course import LIMITS, RIGHT, without_seconds
 
+from grader.batch.plan import Lost
 from grader.batch.run import grade_paths
 from grader.inputs import Secret
 from grader.judging.grade import Refused
@@ -140,7 +141,7 @@ def test_a_scheduler_that_goes_leaves_what_is_done(
 
     try:
         monkeypatch.setattr(cluster, "CONNECT", 5.0)
-        with pytest.raises(cluster.Lost, match="What is done is kept"):
+        with pytest.raises(Lost, match="What is done is kept"):
             grade_paths([tmp_path / "class"], scheduler=short.address, on_progress=kill, **options)
     finally:
         short.close()
