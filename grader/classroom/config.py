@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.classroom import validating
+from grader.classroom.preflight import require_ready
 from grader.classroom.source import stub
 
 SECRET_FILE = "secret.key"
@@ -37,6 +38,7 @@ def configure(config: Any, folder: Path | str, *, lang: str) -> None:
     from grader.classroom.repair_cells import RepairCells
 
     course = Path(folder).resolve()
+    require_ready(course, sys.argv)
     _find_commands()
     validating.tell_the_truth()
     config.CourseDirectory.root = str(course)
