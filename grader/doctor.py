@@ -268,11 +268,15 @@ LAYERS = {
 WHY_NOT = {  # what the worker's walls say of themselves, in Chinese
     "the judge is not root, so the worker is the same user": "评分器不是以 root 运行，学员代码与它是同一用户",
     "the kernel has no Landlock": "内核没有 Landlock",
+    "only root can read this Python, and there is no Landlock": "这个 Python 只有 root 能读，又没有 Landlock",
     "not Linux": "不是 Linux",
 }
 
 FIXES = {
-    "user": say("以 root 运行评分器即可启用。", "It is there when the grader runs as root."),
+    "user": say(
+        "以 root 运行评分器、并且 Python 人人可读时启用。",
+        "It is there when the grader runs as root, and its Python can be read by all.",
+    ),
     "namespaces": say(
         "多一层保障，没有也可以；容器里通常没有。"
         "Ubuntu 24.04：sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",

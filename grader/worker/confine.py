@@ -19,7 +19,7 @@ import resource
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from . import identity, landlock, namespaces, scratch, syscalls
@@ -171,9 +171,9 @@ def probe() -> dict[str, tuple[bool, str]]:
         return {name: (False, f"{type(error).__name__}: {error}") for name in LAYERS}
 
 
-def try_layers(parent: str) -> dict[str, tuple[bool, str]]:
-    """:func:`layers`, with each one tried in a child of this process. Of namespaces it tells the kinds."""
-    found = layers()
+def try_layers(parent: str, wanted: Collection[str] = LAYERS) -> dict[str, tuple[bool, str]]:
+    """:func:`layers`, with each that is wanted tried in a child of this process. Of namespaces it tells the kinds."""
+    found = {name: layer if name in wanted else (False, "switched off") for name, layer in layers().items()}
     for name in ("user", "landlock", "seccomp"):
         if found[name][0]:
             problem = _in_child(parent, functools.partial(_raise_one, name, os.getpid()))
@@ -182,8 +182,9 @@ def try_layers(parent: str) -> dict[str, tuple[bool, str]]:
     if found["namespaces"][0]:
         readable = readable_paths()
         found["namespaces"] = namespaces.kinds_in(_in_child(parent, lambda folder: namespaces.trial(readable, folder)))
-    if found["user"][0] and not found["landlock"][0] and not identity.reachable(readable_paths()):
-        found["user"] = (False, f"only root can read {sys.base_prefix}, and there is no Landlock")
+    for_all = "mnt" in found["namespaces"][1].split(", ") or identity.reachable(readable_paths())
+    if found["user"][0] and not found["landlock"][0] and not for_all:
+        found["user"] = (False, "only root can read this Python, and there is no Landlock")
     return found
 
 

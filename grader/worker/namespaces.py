@@ -131,7 +131,7 @@ def trial(paths: list[str], folder: str) -> str:
             then()
             found.extend(kinds)
         except OSError as error:
-            problem = problem or str(error)
+            problem = problem or error.strerror or str(error)
 
     there = [path for path in paths if os.path.exists(path)]
 
@@ -156,7 +156,7 @@ def trial(paths: list[str], folder: str) -> str:
         no_longer(next_child_first())
         found.append("pid")
     except OSError as error:  # only root may come back from one
-        problem = problem or str(error)
+        problem = problem or error.strerror or str(error)
     scratch = os.path.join(folder, "scratch")
     os.mkdir(scratch)
     attempt("mnt", then=look_and_write)
@@ -164,7 +164,7 @@ def trial(paths: list[str], folder: str) -> str:
 
 
 def kinds_in(answer: str) -> tuple[bool, str]:
-    """Did any work, and the kinds, or why none does."""
+    """Did any work, and the kinds, or what the kernel said."""
     names = answer.split(", ")
     useful = set(names) <= set(KINDS) and names != ["user"]
-    return useful, answer if useful else f"unshare is not allowed here ({answer.lstrip('!')})"
+    return useful, answer if useful else answer.removeprefix("!")

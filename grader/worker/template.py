@@ -174,8 +174,7 @@ def main(arguments: list[str]) -> None:
     from flashdojo_worker import bans, confine, profiles, scratch, serve  # noqa: F401
 
     clean_path()
-    layers = confine.try_layers(folder)
-    layers = {name: found if name in wanted else (False, "switched off") for name, found in layers.items()}
+    layers = confine.try_layers(folder, wanted)
     walls = confine.Walls({name for name, (ok, _) in layers.items() if ok}, layers["namespaces"][1].split(", "))
     above = os.open(os.path.dirname(folder), getattr(os, "O_PATH", os.O_RDONLY))
     walls.enter(folder)

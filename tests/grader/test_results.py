@@ -37,7 +37,7 @@ def document(*checks: dict[str, Any], status: str = "graded", **changed: Any) ->
 def test_the_document_has_the_shape_of_the_design() -> None:
     result = document(check(), check("failed", 2.5))
     results.validate(result)
-    assert list(result) == ["schema_version", "grader_version", "secret", "device", "submissions"]
+    assert list(result) == ["schema_version", "grader_version", "secret", "device", "notice", "submissions"]
     entry = result["submissions"][0]
     assert (entry["score"], entry["max_score"], result["secret"]) == (5, 7.5, "public")
     assert result["device"]["isolation"] == ["landlock"]

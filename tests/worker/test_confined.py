@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import alive, let_through, wait_until
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
+from outside import alive, let_through, wait_until
 
 from grader.paths import ROOT
 from grader.worker import confined, landlock, syscalls

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import alive, let_through
+from outside import alive, let_through
 
 from grader.paths import ROOT
 from grader.subject import Crashed

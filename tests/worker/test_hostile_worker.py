@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import alive, descendants, needs_proc, wait_until
+from outside import alive, descendants, needs_proc, wait_until
 
 from grader.paths import ROOT
 from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where

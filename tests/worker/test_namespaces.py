@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import alive, wait_until
+from outside import alive, wait_until
 
 from grader.paths import ROOT
 from grader.subject import Crashed
@@ -161,7 +161,4 @@ def spin():
 
 @pytest.mark.parametrize("answer", ["!unshare user: Operation not permitted", "user", "OSError: x", ""])
 def test_without_a_namespace_the_layer_is_not_in_force(answer):
-    in_force, detail = namespaces.kinds_in(answer)
-    assert not in_force
-    assert "unshare is not allowed here" in detail
-    assert "!" not in detail
+    assert namespaces.kinds_in(answer) == (False, answer.removeprefix("!"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import needs_proc
+from outside import needs_proc
 
 from grader.subject import Raised
 from grader.wall import procfs
