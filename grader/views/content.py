@@ -12,7 +12,7 @@ from grader.subject import Where, position
 from grader.text import Text, listed, say
 from grader.views.facts import as_number, facts
 
-MARKS = {"passed": "✓", "failed": "✗", "error": "!", "timeout": "⧗", "blocked": "·", "not_measured": "○"}
+MARKS = {"passed": "✓", "failed": "✗", "error": "!", "timeout": "∞", "blocked": "·", "not_measured": "○"}
 
 STATUS = {
     "passed": say("通过", "passed"),

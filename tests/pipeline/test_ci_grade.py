@@ -186,3 +186,23 @@ def test_the_summary_is_text_whatever_a_learner_writes(here: Path) -> None:
     rows = [line for line in text.splitlines() if "x.py:1" in line]
     assert len(rows) == 1
     assert rows[0].count("|") == 4
+
+
+def test_what_is_published_says_nothing_of_private_checks(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = here / ".checks"
+    checks.mkdir()
+    (checks / "own.py").write_text(
+        "from grader.vocabulary import check, say\n\n\n"
+        '@check("s1-softmax.own", points=1, concept="stability")\n'
+        "def own(ctx):\n"
+        '    ctx.fail(say("天机", "the inner circle"), evidence={"got": "a riddle"})\n',
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("FLASHDOJO_CHECKS", str(checks))
+    save(here / "work.ipynb", notebooks.solve(skeleton("en"), {"s1-softmax"}))
+    assert cli.main(["ci", "grade"]) == 1
+    files = [file for file in (here / "flashdojo-report").rglob("*") if file.is_file()]
+    texts = {file.name: file.read_text("utf-8") for file in files}
+    assert {"results.json", "junit.xml", "summary.md"} <= texts.keys()
+    assert [name for name, text in texts.items() if "inner circle" in text or "天机" in text or "riddle" in text] == []
+    assert "s1-softmax.own" in texts["results.json"]
