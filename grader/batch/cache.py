@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import json
 import os
 import tempfile
@@ -31,13 +32,14 @@ def default_folder() -> Path:
 class Cache:
     """The results under ``folder`` that were made as ``plan`` says. ``trouble`` is why results are not kept, if so.
 
-    Two runs may share a folder. What cannot be read is graded again; a result that the grader failed over is not kept.
+    Two runs may share a folder. What cannot be read, or does not bear the mark of the secret (somebody put it there),
+    is graded again; a result that the grader failed over is not kept.
     """
 
     def __init__(self, folder: Path, plan: Plan):
         self.folder = folder
         self.trouble: OSError | None = None
-        self._require = set(plan.require)
+        self._require, self._key = set(plan.require), plan.secret.key
         self._identity = json.dumps(plan.identity(), sort_keys=True)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -48,7 +50,10 @@ class Cache:
         """The result of this submission, made behind the walls that the plan requires; None when there is none."""
         file = self._file(job.path, job.student, hashlib.sha256(job.data).hexdigest())
         try:
-            found = json.loads(file.read_bytes())
+            signed = json.loads(file.read_bytes())
+            if not hmac.compare_digest(signed["mac"], self._mac(signed["record"])):
+                return None
+            found = json.loads(signed["record"])
             record = Record(dict(found["row"]), tuple(found["isolation"]))
             if found["key"] != file.stem or not self._require <= set(record.isolation):
                 return None
@@ -66,6 +71,7 @@ class Cache:
             return
         file = self._file(path, row["student"], row["sha256"])
         text = json.dumps({"key": file.stem, "isolation": record.isolation, "row": row}, ensure_ascii=False)
+        text = json.dumps({"mac": self._mac(text), "record": text}, ensure_ascii=False)
         try:
             file.parent.mkdir(exist_ok=True)
             write_whole(file, text)
@@ -78,6 +84,9 @@ class Cache:
             for file in self.folder.glob("??/*"):
                 if time.time() - file.stat().st_mtime > KEPT:
                     file.unlink()
+
+    def _mac(self, text: str) -> str:
+        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
     def _file(self, path: Path, student: str, sha256: str) -> Path:
         """A message may hold the file's name, so that counts; not where it lies."""

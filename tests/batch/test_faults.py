@@ -165,7 +165,8 @@ def settles(base: Path, out: Path, undisturbed: Any, *options: str) -> None:
     document = Run(base, out, *options).finish()
     assert without_seconds(document) == undisturbed
     assert without_seconds(json.loads((out / "results.json").read_text())) == undisturbed
-    kept = [json.loads(file.read_text())["row"]["path"] for file in (out / ".cache").glob("??/*.json")]
+    records = [json.loads(file.read_text())["record"] for file in (out / ".cache").glob("??/*.json")]
+    kept = [json.loads(record)["row"]["path"] for record in records]
     assert sorted(kept) == sorted(row["path"] for row in undisturbed["submissions"])
 
 

@@ -128,6 +128,16 @@ def test_what_was_half_written_or_damaged_is_graded_again(run: Run, graded: list
     assert graded == ["ann", "bob"] * 2
 
 
+def test_who_does_not_know_the_secret_cannot_plant_a_result(run: Run, graded: list[str], tmp_path: Path) -> None:
+    first = run(secret=Secret(b"k"))
+    for file in (tmp_path / "kept").glob("??/*.json"):
+        planted = file.read_text().replace('\\"score\\": 7', '\\"score\\": 8')
+        assert planted != file.read_text()
+        file.write_text(planted)
+    assert without_seconds(run(secret=Secret(b"k"))) == without_seconds(first)
+    assert graded == ["ann", "bob"] * 2
+
+
 def test_neither_failures_of_the_grader_nor_unreadable_files_are_kept(tmp_path: Path, course: Path) -> None:
     kept = Cache(tmp_path / "kept", Plan(course=course))
     row = {"path": "a.py", "student": "a", "sha256": "0" * 64, "message": None, "exercises": []}
