@@ -65,7 +65,7 @@ def _run(nb: NotebookNode, resources: dict[str, Any], folder: Path, parent: Any)
     def walled(**options: Any) -> AsyncKernelManager:
         return Walled(transport="ipc", connection_file=str(folder / "kernel.json"), **options)
 
-    runner = Execute(parent=parent)
+    runner = Execute(parent=parent, shutdown_kernel="immediate")  # ending gracefully, it would look for its children
     runner.create_kernel_manager = lambda: _given(runner, walled)
     try:
         runner.preprocess(nb, {**resources, "metadata": {**resources["metadata"], "path": str(folder)}})
