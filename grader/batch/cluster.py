@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from distributed import Client, Future
+from distributed.comm import get_address_host_port
 
 from grader import results
 from grader.batch.bench import Bench
@@ -89,6 +91,7 @@ def _connected(address: str) -> Iterator[Client]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the size of a submission
             try:
+                _knock(address)
                 client = Client(address, timeout=CONNECT, set_as_default=False)
             except (OSError, ValueError, TypeError) as error:
                 raise Refused(
@@ -106,6 +109,15 @@ def _connected(address: str) -> Iterator[Client]:
                 client.close(timeout=CONNECT)
     finally:
         log.setLevel(before)
+
+
+def _knock(address: str) -> None:
+    """Raises at once for what is no address or where nobody listens: Dask would go on trying for as long as it may."""
+    scheme, _, _ = address.rpartition("://")
+    if scheme not in ("", "tcp", "tls"):
+        raise ValueError(f"{scheme}:// is none of tcp://, tls://")
+    host, port = get_address_host_port(address)
+    socket.create_connection((host, port), timeout=CONNECT).close()
 
 
 def _fit_to_grade(client: Client, plan: Plan, address: str) -> int:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,13 @@ class Cluster:
         self.workers: list[subprocess.Popen[bytes]] = []
         port = self.address.rsplit(":", 1)[1]
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                cluster._knock(self.address)
+                return
+            except OSError:
+                time.sleep(0.1)
 
     def add_worker(self) -> None:
         options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(self.scratch)]
