@@ -7,7 +7,7 @@ import json
 import math
 import numbers
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ SCHEMA_VERSION = 1
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 MAX_ITEMS = 4096  # of any one list or table in the evidence
 MAX_TEXT = 500  # characters of anything learner code says
-
 
 
 def document(
@@ -86,21 +85,25 @@ def exercise(id: str, checks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def for_learner(submission: Mapping[str, Any]) -> dict[str, Any]:
-    """The submission as its author may see it: of hidden checks only the idea and whether it holds."""
+    """The submission as its author may see it: of hidden checks only the idea and whether it holds, not even a name."""
     return {
         **submission,
-        "exercises": [
-            {**exercise, "checks": [_veiled(check) for check in exercise["checks"]]}
-            for exercise in submission["exercises"]
-        ],
+        "exercises": [{**exercise, "checks": list(_veiled(exercise))} for exercise in submission["exercises"]],
     }
 
 
-def _veiled(check: Mapping[str, Any]) -> dict[str, Any]:
-    if check["visibility"] != "hidden" or check["status"] == "passed":
-        return dict(check)
-    message = say("一项不公开的检查没有通过。", "A check that is not public does not pass.")
-    return {**check, "message": message.to_json(), "misconception": None, "evidence": {}, "where": None}
+def _veiled(exercise: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    hidden = 0
+    for check in exercise["checks"]:
+        if check["visibility"] != "hidden":
+            yield dict(check)
+            continue
+        hidden += 1
+        veiled = {**check, "id": f"{exercise['id']}.hidden-{hidden}"}
+        if check["status"] != "passed":
+            message = say("一项不公开的检查没有通过。", "A check that is not public does not pass.")
+            veiled |= {"message": message.to_json(), "misconception": None, "evidence": {}, "where": None}
+        yield veiled
 
 
 def points(value: float) -> float:

@@ -143,7 +143,6 @@ def _publish(document: dict[str, Any], untouched: list[Path], platform: str, out
     from grader.pipeline import annotations, platforms, summary
     from grader.reports.write import save, write_reports
 
-    document = document | {"submissions": [results.for_learner(row) for row in document["submissions"]]}  # all see it
     root = platforms.workspace(platform)
     notes = annotations.notes_of(document, root)
     text = summary.summary(document, notes, untouched, root)

@@ -52,16 +52,12 @@ def _suite(entry: Mapping[str, Any], lang: str) -> ElementTree.Element:
         ElementTree.SubElement(properties, "property", name=key, value=_safe(value or ""))
     if entry["status"] != "graded":
         _case(suite, "reading", "submission", 0.0, "error", _message(entry, lang), entry["status"], "")
-    hidden = 0
     for block, exercise in zip(blocks(entry), entry["exercises"]):
         for line, check in zip(block.lines, exercise["checks"]):
-            secret = check["visibility"] == "hidden"
-            hidden += secret
-            id = f"{block.id}.hidden-{hidden}" if secret else line.id
-            title = _title(line, secret).pick(lang)
+            title = _title(line, check["visibility"] == "hidden").pick(lang)
             _case(
                 suite,
-                f"{id} {title}",
+                f"{line.id} {title}",
                 f"{entry['stage'] or 'flashdojo'}.{block.name}",
                 check["seconds"],
                 KINDS.get(line.status),

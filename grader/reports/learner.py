@@ -36,7 +36,7 @@ def page(
     seen = results.for_learner(entry)
     shown = blocks(seen)
     program = program_of(entry, folders) if shown else None
-    hidden = {check["id"] for row in entry["exercises"] for check in row["checks"] if check["visibility"] == "hidden"}
+    hidden = {check["id"] for row in seen["exercises"] for check in row["checks"] if check["visibility"] == "hidden"}
     return render(
         "submission.html",
         lang=lang,

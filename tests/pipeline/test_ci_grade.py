@@ -205,4 +205,5 @@ def test_what_is_published_says_nothing_of_private_checks(here: Path, monkeypatc
     texts = {file.name: file.read_text("utf-8") for file in files}
     assert {"results.json", "junit.xml", "summary.md"} <= texts.keys()
     assert [name for name, text in texts.items() if "inner circle" in text or "天机" in text or "riddle" in text] == []
-    assert "s1-softmax.own" in texts["results.json"]
+    assert [name for name, text in texts.items() if "s1-softmax.own" in text] == []
+    assert "s1-softmax.hidden-1" in texts["results.json"]
