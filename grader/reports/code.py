@@ -62,7 +62,7 @@ def excerpt(program: Program, name: str, where: Mapping[str, Any] | None) -> Exc
     place = Where(**where) if where else None
     if place is not None:
         cell = next((cell for cell in program.cells if cell.number == place.cell), None)
-        if cell is None or not 1 <= place.line <= len(cell.source.splitlines()):
+        if cell is None or not 1 <= place.line <= _length(cell):
             return None
         first, last = _around(cell, place.line)
         return _lines(cell, first, last, place.line)
@@ -90,7 +90,12 @@ def _around(cell: Cell, line: int) -> tuple[int, int]:
             if last - first < LONGEST:
                 return first, last
             return max(first, line - AROUND), min(last, line + AROUND)
-    return max(1, line - AROUND), min(len(cell.source.splitlines()), line + AROUND)
+    return max(1, line - AROUND), min(_length(cell), line + AROUND)
+
+
+def _length(cell: Cell) -> int:
+    """In lines as Python and Pygments count them: a form feed, say, ends none."""
+    return cell.source.removesuffix("\n").count("\n") + 1
 
 
 def _lines(cell: Cell, first: int, last: int, marked: int | None) -> Excerpt:

@@ -13,7 +13,9 @@ import pytest
 from conftest import SECRET, entry_of
 
 from grader import paths
+from grader.reading import submission
 from grader.reports import class_page, learner, write_reports
+from grader.reports.code import excerpt
 from grader.reports.cohort import cohorts
 
 pytestmark = pytest.mark.xdist_group("reports")  # one grading of the class serves them all
@@ -105,6 +107,15 @@ def test_code_is_only_shown_while_the_file_is_what_was_graded(
     assert code in learner.page(document, entry, folders=[folder])
     (folder / "chen.py").write_bytes(source + b"\n# changed")
     assert code not in learner.page(document, entry, folders=[folder])
+
+
+def test_what_only_looks_like_a_line_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("x = 1  # \x0c\x0c\u2028\x0c\n1 / 0\n", encoding="utf-8")
+    shown = excerpt(submission.read(file), "softmax", {"cell": None, "line": 2})
+    assert shown is not None
+    assert [(line.number, line.marked) for line in shown.lines] == [(1, False), (2, True)]
+    assert excerpt(submission.read(file), "softmax", {"cell": None, "line": 3}) is None
 
 
 def test_code_is_found_in_a_zip(document: dict[str, Any], tmp_path: Path) -> None:
