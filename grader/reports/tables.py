@@ -21,7 +21,7 @@ from grader.views.content import ideas, number
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "ID number")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would run
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")  # what a spreadsheet would run
 
 
 @dataclass
