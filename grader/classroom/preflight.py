@@ -18,13 +18,23 @@ PATIENCE = 60.0  # seconds to wait for whoever is writing to the gradebook
 
 def require_ready(course: Path, arguments: Sequence[str]) -> None:
     """Ends the process with a line on stderr when the command in ``arguments`` (``sys.argv``) cannot do its work."""
-    words = [word for word in arguments[1:] if not word.startswith("-")]
+    words = _words(arguments[1:])
     if Path(arguments[0]).name != "nbgrader" or not words or words[0] not in WRITES:
         return
     problem = _no_room(course) or _unknown(course, words) or _in_use(course / "gradebook.db")
     if problem:
         print(f"flashdojo: {problem}", file=sys.stderr)
         sys.exit(USAGE)
+
+
+def _words(arguments: Sequence[str]) -> list[str]:
+    """The command and the assignment. What follows an option may be its value (``--student bob``): it is neither."""
+    before = ["", *arguments]
+    return [
+        word
+        for option, word in zip(before, arguments)
+        if not word.startswith("-") and (not option.startswith("-") or "=" in option)
+    ]
 
 
 def _no_room(course: Path) -> Text | None:

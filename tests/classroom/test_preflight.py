@@ -33,6 +33,14 @@ def test_a_ready_course_is_left_alone(folder: Path):
     preflight.require_ready(folder, ["pytest", "autograde", "s9"])
 
 
+def test_the_value_of_an_option_is_no_assignment(folder: Path, capsys: pytest.CaptureFixture[str]):
+    preflight.require_ready(folder, ["nbgrader", "autograde", "--student", "bob", "s2"])
+    preflight.require_ready(folder, ["nbgrader", "autograde", "s2", "--student", "bob"])
+    preflight.require_ready(folder, ["nbgrader", "autograde", "--student=bob", "s2"])
+    assert "s9" in said(folder, capsys, "autograde", "--student", "bob", "s9")
+    assert "s9" in said(folder, capsys, "autograde", "--student=bob", "s9")
+
+
 def test_an_unknown_assignment(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert "s9" in said(folder, capsys, "autograde", "s9")
 
