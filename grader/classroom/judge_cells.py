@@ -6,6 +6,7 @@ So every graded cell gets exactly one result here, an explicit number, and the m
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer, Unicode
 
 from grader import results
+from grader.batch.cache import write_whole
 from grader.batch.plan import Job, Plan, Record, ungraded
 from grader.classroom import own_cells
 from grader.classroom.marking import Marker, Submitted
-from grader.classroom.reading import UNREADABLE, given
-from grader.classroom.repair_cells import REPAIRS
+from grader.classroom.reading import REPAIRS, UNREADABLE, given
 from grader.inputs import Secret
+from grader.reading import submission
 from grader.text import Text, say
 from grader.views import html, terminal
 
@@ -63,6 +65,8 @@ class JudgeCells(NbGraderPreprocessor):
         row = record.row
         if row["status"] == "failed":
             raise GraderFailed(row["message"]["en"])
+        if row["sha256"] and not nb.metadata.get(REPAIRS):  # cell for cell what was handed in: pages may show its code
+            row["sha256"] = hashlib.sha256(submission.contents(which.path)).hexdigest()
         row["repairs"] = [*nb.metadata.get(REPAIRS, []), *row["repairs"]]
         keep(which, results.document([row], secret=plan.secret, isolation=record.isolation))
         shown = results.for_learner(row)
@@ -111,10 +115,10 @@ def fill(cell: NotebookNode, row: dict[str, Any], exercise: dict[str, Any] | Non
 
 
 def keep(which: Submitted, document: dict[str, Any]) -> None:
-    """The result in full, for reports about the class: never in a folder that feedback copies."""
+    """The result in full, for reports about the class: never in a folder that feedback copies. An assignment of several
+    notebooks has one for each."""
     folder = which.course / "results" / which.assignment
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{which.student}.json"
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
-    part.replace(file)
+    several = len([*(which.course / "source" / which.assignment).glob("*.ipynb")]) > 1
+    name = f"{which.student}.{which.notebook}.json" if several else f"{which.student}.json"
+    write_whole(folder / name, json.dumps(document, ensure_ascii=False, indent=1), mode=0o640)

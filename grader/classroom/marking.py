@@ -13,6 +13,8 @@ from traitlets.config import Config
 
 from grader.batch.local import Assistant
 from grader.batch.plan import Job, Plan, Record
+from grader.course import catalog
+from grader.course.private import with_private
 from grader.judging.grade import default_jobs, require_clone
 from grader.reading import submission
 from grader.reading.submission import Unreadable
@@ -43,6 +45,8 @@ class Marker:
 
     def __init__(self, plan: Plan, jobs: int):
         require_clone()
+        if plan.checks is not None:  # what is wrong with them is told here: an assistant could only fail to start
+            with_private(catalog.load(), plan.checks)
         self.plan, self.jobs = plan, jobs or default_jobs(1 << 16)
         self._idle: queue.SimpleQueue[Assistant] = queue.SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
@@ -99,9 +103,12 @@ class Marker:
         again = any(config.get(name, {}).get("force", False) for name in ("BaseConverter", "Autograde"))
         for folder in sorted((which.course / "submitted").iterdir()):
             other = Submitted(which.course, folder.name, which.assignment, which.notebook)
-            if not other.path.is_file() or (other.done and not again):
+            try:
+                if not other.path.is_file() or (other.done and not again):
+                    continue
+                job = Job(other.path, other.student, submission.contents(other.path))
+            except (OSError, Unreadable):  # nbgrader comes to it, too, and then it is told
                 continue
-            job = Job(other.path, other.student, other.path.read_bytes())
             key = _key(job)
             if key[1]:
                 self._ahead[key] = self._begin(job)

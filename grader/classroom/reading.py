@@ -17,6 +17,7 @@ from grader.reading.submission import Unreadable
 from grader.text import say
 
 UNREADABLE = "flashdojo_unreadable"  # notebook metadata: why, as {zh, en}
+REPAIRS = "flashdojo_repairs"  # notebook metadata: what was done, as a list of {zh, en}
 
 
 class SturdyExporter(NotebookExporter):
@@ -30,12 +31,24 @@ class SturdyExporter(NotebookExporter):
         try:
             submission.require_notebook(path)
             notebook = nbformat.read(path, as_version=4)
+            if path.parents[2].name == "submitted":  # nobody but the learner wrote it
+                _distrust(notebook)
+            nbformat.validate(notebook, relax_add_props=True)  # as nbconvert does, which would raise
         except Unreadable as error:
             notebook = new_notebook(metadata={UNREADABLE: error.message.to_json()})
         except Exception as error:  # nbformat, on what is JSON with cells but no notebook
             notebook = new_notebook(metadata={UNREADABLE: not_a_notebook(path, error)})
         result: tuple[NotebookNode, dict[str, Any]] = self.from_notebook_node(notebook, resources=resources, **more)
         return result
+
+
+def _distrust(notebook: NotebookNode) -> None:
+    """Take out what only the grader may say, and outputs, which count for nothing and need not even be valid."""
+    for name in (UNREADABLE, REPAIRS):
+        notebook.metadata.pop(name, None)
+    for cell in notebook.cells:
+        if cell.get("cell_type") == "code":
+            cell.outputs, cell.execution_count = [], None
 
 
 def not_a_notebook(path: Path, error: Exception) -> dict[str, str]:

@@ -16,11 +16,9 @@ from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
-from grader.classroom.reading import UNREADABLE, given
+from grader.classroom.reading import REPAIRS, UNREADABLE, given
 from grader.reading.magics import parse
 from grader.text import Text, say
-
-REPAIRS = "flashdojo_repairs"  # notebook metadata: what was done, as a list of {zh, en}
 
 
 class RepairCells(NbGraderPreprocessor):
@@ -72,6 +70,8 @@ def _places(nb: NotebookNode, wanted: dict[str, NotebookNode], repairs: list[Tex
     when a notebook runs; of a locked cell any will do."""
     found: dict[str, list[NotebookNode]] = {}
     for cell in nb.cells:
+        if not isinstance(cell.metadata.get("flashdojo", {}), dict):
+            del cell.metadata["flashdojo"]
         id = _grade_id(cell)
         if id is not None and id not in wanted:
             repairs.append(say("单元 {id} 不属于这份作业。", "cell {id} is none of this assignment's.", id=id))
@@ -141,6 +141,7 @@ def _restore(cell: NotebookNode, model: NotebookNode, id: str, repairs: list[Tex
         repairs.append(say("单元 {id} 被改动过，已恢复原样。", "cell {id} had been edited and is as it was.", id=id))
         cell.source = model.source
     for name in ("nbgrader", "flashdojo"):
+        cell.metadata.pop(name, None)
         if name in model.metadata:
             cell.metadata[name] = model.metadata[name]
 

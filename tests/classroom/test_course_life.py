@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from course_run import EXPLOITS, STAGE, Run, cell_of
@@ -101,6 +103,10 @@ def test_each_result_is_kept_as_a_document_for_reports(course: Run):
     results.validate(document)
     assert [(row["student"], row["score"]) for row in document["submissions"]] == [("ada", 100)]
     everybody = read_document(course.folder / "results" / STAGE)
+    whole = [row for row in everybody["submissions"] if row["status"] == "graded" and not row["repairs"]]
+    assert len(whole) >= 3
+    for row in whole:  # pages show the code of what was handed in
+        assert row["sha256"] == hashlib.sha256(Path(row["path"]).read_bytes()).hexdigest()
     assert {row["student"]: row["score"] for row in everybody["submissions"]} == course.scores
 
 

@@ -105,6 +105,18 @@ def test_cells_of_another_assignment_stay_as_code(model: NotebookNode):
     assert "nbgrader" not in notebook.cells[-1].metadata
 
 
+def test_a_learner_gives_no_cell_a_role(model: NotebookNode):
+    own = {"schema_version": 3, "grade_id": "by-hand", "grade": True, "solution": False, "locked": True, "task": False,
+           "cell_type": "code", "points": 5}  # fmt: skip
+    model.cells.append(new_code_cell("assert softmax", metadata={"nbgrader": own}))
+    notebook = copy.deepcopy(model)
+    notebook.cells[-1].metadata["flashdojo"] = {"role": "check"}  # such cells are not run again beside those by hand
+    notebook.cells.insert(0, new_code_cell("x = 1", metadata={"flashdojo": "no table"}))
+    repair(notebook, model)
+    assert "flashdojo" not in notebook.cells[-1].metadata
+    assert "flashdojo" not in notebook.cells[0].metadata
+
+
 def test_an_empty_notebook_becomes_the_released_one(model: NotebookNode):
     notebook = new_notebook()
     repair(notebook, model)
