@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from grader.text import LANGUAGES, Text, say
 SUFFIXES = (".ipynb", ".py")
 MAX_FILE = 20 * 2**20  # bytes; a notebook may carry pictures
 MAX_CODE = 2**19  # characters; the code alone
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")  # what moves a terminal's cursor
 SKIPPED_ROLES = {"check", "picture", "given-check"}  # cells that only look at the answers
 
 
@@ -79,8 +81,8 @@ def require_notebook(path: Path) -> None:
 
 
 def shown(path: Path | str) -> str:
-    """A path as text that can always be printed, whatever bytes its name holds."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    """A path as one line of text that can always be printed, whatever bytes its name holds."""
+    return CONTROLS.sub("\ufffd", os.fsencode(path).decode("utf-8", "replace"))
 
 
 def _refuse(path: Path, zh: str, en: str, **values: object) -> Unreadable:

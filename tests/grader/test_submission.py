@@ -215,6 +215,11 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no permission" in refused(path)
 
 
+def test_a_name_gives_a_terminal_no_orders() -> None:
+    name = "a\x1b]0;owned\x07\n::error::\u202ecod.py"
+    assert submission.shown(name) == "a\ufffd]0;owned\ufffd\ufffd::error::\ufffdcod.py"
+
+
 def test_a_name_of_any_bytes_can_be_shown(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"\xff.py")
     path.write_bytes(b"")
