@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from grader.classroom.config import SECRET_FILE
 from grader.classroom.course import create
 from grader.commands.base import short, tell
 from grader.course import catalog
@@ -39,7 +40,7 @@ def init(folder: Path, stages: str | None) -> int:
         say(
             "输入由 {file} 决定：请保存好，不要发给学生。",
             "The inputs follow from {file}: keep it, and keep it from learners.",
-            file=short(folder / "secret.key"),
+            file=short(folder / SECRET_FILE),
         )
     )
     return PASSED
