@@ -59,10 +59,13 @@ def with_private(course: Catalog, folder: Path | str) -> Catalog:
 
 
 def digest(folder: Path | str) -> str:
-    """Of everything that decides what the folder's checks say: a hexadecimal SHA-256 of its Python files."""
-    whole = hashlib.sha256()
-    for file in _files(Path(folder)):
-        whole.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    """Of everything that decides what the folder's checks say, tables and packages in it too: a hexadecimal SHA-256."""
+    folder, whole = Path(folder), hashlib.sha256()
+    _files(folder)  # tells when it cannot be opened
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder)
+        if file.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in name.parts):
+            whole.update(os.fsencode(name.as_posix()) + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return whole.hexdigest()
 
 

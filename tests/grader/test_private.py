@@ -183,6 +183,19 @@ def test_mistakes_are_told_to_their_author(tmp_path: Path, source: str, expected
     assert expected in refusal(folder_of(tmp_path, mine=source)).message.en
 
 
+def test_what_they_read_beside_them_counts_and_caches_do_not(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, mine=WIDE.format(points=1, least=0))
+    before = digest(folder)
+    for name in ("__pycache__/mine.pyc", ".git/index"):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text("x")
+    assert digest(folder) == before
+    (folder / "cases.json").write_text("[1]")
+    one = digest(folder)
+    (folder / "cases.json").write_text("[2]")
+    assert len({before, one, digest(folder)}) == 3
+
+
 def test_several_mistakes_are_counted(tmp_path: Path) -> None:
     bad = WIDE.format(points=-1, least=0).replace('"stability"', '"magic"')
     message = refusal(folder_of(tmp_path, one=bad, two=bad.replace("wide", "broad"))).message
