@@ -62,7 +62,9 @@ def fill(file: Path, document: Mapping[str, Any], column: str | None = None, *, 
     columns = {stage: _column(file, head, column, stage, len(stages)) for stage in stages}
     remark = next((place for place, name in enumerate(head) if name.strip().lower() in FEEDBACK), None)
     lookup = _Lookup(head, rows[1:])
-    said = {entry["student"]: "; ".join(idea.pick(lang) for idea in ideas(entry)) for entry in document["submissions"]}
+    said: dict[str, list[str]] = {}
+    for entry in document["submissions"]:
+        said.setdefault(entry["student"], []).extend(idea.pick(lang) for idea in ideas(entry))
     taken: dict[int, str] = {}
     for student, points in scores.items():
         found = lookup.find(student)
@@ -78,7 +80,7 @@ def fill(file: Path, document: Mapping[str, Any], column: str | None = None, *, 
         for stage, score in points.items():
             row[columns[stage]] = number(score)
         if remark is not None and not row[remark]:
-            row[remark] = said[student]
+            row[remark] = "; ".join(said[student])
     people = sum(bool(_keys(head, row)) and "points possible" not in row[0].lower() for row in rows[1:])
     return Filled(written(rows, delimiter=delimiter, tame=False), left_out, people - len(taken))
 
