@@ -13,8 +13,13 @@ from grader.text import Text, say
 
 TEMPLATES = Path(__file__).with_name("templates")
 
-# An empty folder, or one into which a cache has been unpacked: git clone would refuse the second.
+# An empty folder, or one into which a cache has been unpacked: git clone would refuse the second. What a push brought
+# into it would be run with the secret at hand.
 FETCH = """\
+if git ls-files --error-unmatch .flashdojo >/dev/null 2>&1; then
+  echo "remove .flashdojo from the repository: the course is fetched into it" >&2
+  exit 2
+fi
 git init --quiet .flashdojo
 git -C .flashdojo fetch --quiet --depth 1 "$FLASHDOJO_COURSE" "$FLASHDOJO_COURSE_REF" ||
   git -C .flashdojo fetch --quiet "$FLASHDOJO_COURSE" "+refs/heads/*:refs/remotes/course/*"

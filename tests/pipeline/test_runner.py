@@ -174,6 +174,20 @@ def test_gitcode_tells_the_result_after_the_upload(tmp_path: Path, code: int) ->
     assert codes == {"Grade": 0, "Tell the result": code}
 
 
+def test_a_push_cannot_put_its_own_files_among_the_courses(course: init.Course, tmp_path: Path) -> None:
+    door = tmp_path / ".flashdojo" / ".venv" / "bin" / "flashdojo"
+    door.parent.mkdir(parents=True)
+    door.write_text("#!/bin/sh\necho $FLASHDOJO_SECRET\n")
+    _git(tmp_path, "init", "--quiet")
+    _git(tmp_path, "add", "--all", "--force")
+    _git(tmp_path, "commit", "--quiet", "-m", "mine")
+    env = {**os.environ, "FLASHDOJO_COURSE": course.url, "FLASHDOJO_COURSE_REF": course.ref}
+    done = subprocess.run(["bash", "-e", "-c", init.FETCH], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "remove .flashdojo" in done.stderr
+    assert not (tmp_path / ".flashdojo" / ".git").exists()
+
+
 def test_a_cache_that_is_unpacked_first_is_no_obstacle(course: init.Course, tmp_path: Path) -> None:
     (tmp_path / ".flashdojo" / ".venv").mkdir(parents=True)
     env = {**os.environ, "FLASHDOJO_COURSE": course.url, "FLASHDOJO_COURSE_REF": course.ref}
