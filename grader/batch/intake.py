@@ -75,17 +75,26 @@ def _in_folder(target: Path) -> list[Entry]:
     top = target / "submitted" if (target / COURSE).is_file() and (target / "submitted").is_dir() else target
     found = []
     for path in submission.collect(top):
-        owner = owner_of(path)
+        owner = owner_of(path, top)
         problem = None
-        if submission.leads_outside(path, top):
+        if submission.leads_outside(path, top) or _of_another(path, top, owner):
             problem = say(
-                "{path}：符号链接指向文件夹之外，请交上文件本身。",
-                "{path}: a symbolic link out of the folder; hand in the file itself.",
+                "{path}：符号链接指向自己的文件夹之外，请交上文件本身。",
+                "{path}: a symbolic link out of its own folder; hand in the file itself.",
                 path=shown(path),
             )
         found.append(Entry(path, owner.student, problem, owner.notes))
     found += _empty_handed(top, {entry.student for entry in found})
     return found or [_nothing(target, "文件夹里没有 .ipynb 或 .py 文件。", "a folder without any .ipynb or .py file.")]
+
+
+def _of_another(path: Path, top: Path, owner: Owner) -> bool:
+    """A link to what somebody else handed in."""
+    real, real_top = Path(os.path.realpath(path)), Path(os.path.realpath(top))
+    if real == real_top / path.relative_to(top):
+        return False
+    other = named_owner(real, real_top)
+    return other is not None and other.student != owner.student
 
 
 def _empty_handed(top: Path, seen: set[str]) -> Iterator[Entry]:
@@ -94,7 +103,7 @@ def _empty_handed(top: Path, seen: set[str]) -> Iterator[Entry]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(name for name in files if not name.startswith(".")):
             path = Path(here, name)
-            owner = named_owner(path)
+            owner = named_owner(path, top)
             if owner is not None and owner.student not in seen:
                 seen.add(owner.student)
                 yield _no_answer(path, owner)

@@ -157,7 +157,7 @@ def test_a_link_out_of_a_folder_is_not_followed(run: Run, folder: Path, tmp_path
     inside = tmp_path / "in"
     inside.mkdir()
     (inside / "a.py").symlink_to(folder / "right.py")
-    assert "out of the folder" in unreadable(run([inside], stage="s9"))
+    assert "out of its own folder" in unreadable(run([inside], stage="s9"))
 
 
 def test_unknown_stage_and_exercise_are_usage_errors(run: Run, folder: Path) -> None:

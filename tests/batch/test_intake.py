@@ -129,7 +129,7 @@ def test_links_are_refused(pack: Zip, tmp_path: Path) -> None:
     (folder / "same.py").symlink_to(folder / "in.py")
     entries = intake.collect([folder])
     assert set(found(entries, folder)) == {"in.py", "same.py"}
-    assert "a symbolic link out of the folder" in problems(entries, folder)["out.py"]
+    assert "a symbolic link out of its own folder" in problems(entries, folder)["out.py"]
 
 
 def test_bombs_are_not_unpacked(pack: Zip, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,3 +210,34 @@ def test_a_file_is_found_again_by_the_path_in_a_document(pack: Zip, tmp_path: Pa
     assert intake.again(str(tmp_path / "b.py")) == b"y = 2"
     with pytest.raises(Unreadable, match="no such file"):
         intake.again(str(path / "deep" / "c.py"))
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        ("submitted/alice/s1/submitted/bob/x.py", "alice"),
+        ("Alice_99_assignsubmission_file_/submitted/bob/x.py", "Alice_99"),
+        ("Alice_99_assignsubmission_file_/Bob_123_assignsubmission_file_x.py", "Alice_99"),
+        ("Alice_99_assignsubmission_file_Bob_123_assignsubmission_file_x.py", "Alice_99"),
+    ],
+)
+def test_nobody_hands_in_under_the_name_of_another(tmp_path: Path, name: str, owner: str) -> None:
+    file = tmp_path / "class" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("x = 1\n")
+    assert [entry.student for entry in intake.collect([tmp_path / "class"])] == [owner]
+    with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
+        archive.writestr(name, "x = 1\n")
+    assert [entry.student for entry in intake.collect([tmp_path / "class.zip"])] == [owner]
+
+
+def test_a_link_to_what_another_handed_in_is_refused(tmp_path: Path) -> None:
+    alice, bob = (tmp_path / "submitted" / name / "s1" for name in ("alice", "bob"))
+    alice.mkdir(parents=True)
+    bob.mkdir(parents=True)
+    (alice / "a.py").write_text("x = 1\n")
+    (bob / "a.py").symlink_to(Path("..", "..", "alice", "s1", "a.py"))
+    (bob / "b.py").symlink_to("c.py")
+    (bob / "c.py").write_text("y = 1\n")
+    entries = {entry.path.relative_to(tmp_path / "submitted").as_posix(): entry for entry in intake.collect([tmp_path])}
+    assert {name for name, entry in entries.items() if entry.problem} == {"bob/s1/a.py"}
