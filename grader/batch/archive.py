@@ -100,7 +100,7 @@ def _called(file: zipfile.ZipFile, name: PurePosixPath) -> Iterator[zipfile.ZipI
 
 def _problem(archive: Path, info: zipfile.ZipInfo) -> Text | None:
     name = name_of(info)
-    path = f"{shown(archive)}/{name}"
+    path = shown(archive / name)
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or "\\" in name or name[1:2] == ":":
         return say(
             "{path}：文件名指向压缩包之外，没有读取。",

@@ -18,14 +18,13 @@ from grader.course import catalog
 from grader.course.private import with_private
 from grader.inputs import Secret
 from grader.judging.grade import Refused, default_jobs, require_clone
-from grader.text import listed, say
+from grader.text import say
 from grader.wall.limits import Limits
 from grader.wall.workers import Template
 
 OnProgress = Callable[[int, int, dict[str, Any]], None]
 
 SHARE = 4  # submissions that make a further process worth its start
-NAMED = 3  # others with the same id that are named
 
 
 def grade_paths(targets: Sequence[Path | str], *, student: str | None = None, **options: Any) -> dict[str, Any]:
@@ -175,15 +174,13 @@ def namesakes(rows: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def _tell_namesakes(rows: list[dict[str, Any]]) -> None:
-    """All are graded, and each says so."""
+    """All are graded, and each says so; not where the others lie, for a learner reads this too."""
     for same in namesakes(rows):
         for row in same:
-            others = [other["path"] for other in same if other is not row]
             told = say(
-                "学号 {id} 不止交了这一份，还有 {others}{more}；各评各的，请核对是谁的。",
-                "{id} has more than this one: {others}{more}. Each is graded; look whose they are.",
+                "学号 {id} 有 {n} 份提交，各评各的，请教师核对是谁的。",
+                "{id} has {n} submissions. Each is graded; the instructor should look whose they are.",
                 id=row["student"],
-                others=listed(others[:NAMED]),
-                more=" ..." if len(others) > NAMED else "",
+                n=len(same),
             )
             row["repairs"].append(told.to_json())

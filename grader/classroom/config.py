@@ -33,6 +33,7 @@ def configure(config: Any, folder: Path | str, *, lang: str) -> None:
         SaveAutoGrades,
     )  # fmt: skip
 
+    from grader.classroom.collecting import CollectNoLinks
     from grader.classroom.judge_cells import JudgeCells
     from grader.classroom.reading import SturdyExporter
     from grader.classroom.repair_cells import RepairCells
@@ -43,6 +44,7 @@ def configure(config: Any, folder: Path | str, *, lang: str) -> None:
     validating.tell_the_truth()
     config.CourseDirectory.root = str(course)
     config.ClearSolutions.code_stub = {"python": stub(lang)}
+    config.ExchangeFactory.collect = CollectNoLinks
     config.Autograde.exporter_class = SturdyExporter
     config.Autograde.sanitize_preprocessors = [
         ClearOutput, RepairCells, DeduplicateIds, OverwriteKernelspec, OverwriteCells, CheckCellMetadata,

@@ -53,6 +53,7 @@ class Marker:
         self._ahead: dict[tuple[str, str], Future[Record]] = {}  # by student and code
         self._looked: set[tuple[Path, str, str]] = set()
         self._timer: threading.Timer | None = None
+        self._busy = 0  # notebooks that somebody waits for
         atexit.register(self.close)
 
     @classmethod
@@ -65,17 +66,23 @@ class Marker:
 
     def record(self, which: Submitted, data: bytes, config: Config) -> Record:
         """The result of a (repaired) notebook. The first one asked for sets its neighbours to work too."""
-        self._rest(None)
-        self._look_ahead(which, config)
-        job = Job(which.path, which.student, data)
-        waiting = self._ahead.pop(_key(job), None) or self._begin(job)
-        record = waiting.result()
-        self._rest(IDLE)
-        return record
+        with _lock:
+            self._busy += 1
+        try:
+            self._look_ahead(which, config)
+            job = Job(which.path, which.student, data)
+            waiting = self._ahead.pop(_key(job), None) or self._begin(job)
+            return waiting.result()
+        finally:
+            with _lock:
+                self._busy -= 1
+            self._rest()
 
     def close(self) -> None:
-        """Send the assistants home. The next submission calls them again."""
+        """Send the assistants home, unless somebody waits for them. The next submission calls them again."""
         with _lock:
+            if self._busy:
+                return
             pool, self._pool = self._pool, None
             self._ahead.clear()
             self._looked.clear()
@@ -84,12 +91,12 @@ class Marker:
         while not self._idle.empty():
             self._idle.get().__exit__(None, None, None)
 
-    def _rest(self, seconds: float | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        if seconds is not None:
-            self._timer = threading.Timer(seconds, self.close)
+    def _rest(self) -> None:
+        """Close when nothing more is asked for a while."""
+        with _lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(IDLE, self.close)
             self._timer.daemon = True
             self._timer.start()
 

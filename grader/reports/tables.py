@@ -139,7 +139,10 @@ def _most(document: Mapping[str, Any], stage: str) -> float:
 def written(rows: Iterable[Sequence[str]], *, delimiter: str = ",", tame: bool = True) -> str:
     """Rows as CSV. ``tame``: no cell starts like a formula, for a learner chose some of the words."""
     stream = io.StringIO()
-    table = csv.writer(stream, delimiter=delimiter, lineterminator="\r\n")
+    # everything quoted: a spreadsheet that splits at another sign would else find a formula behind it
+    table = csv.writer(
+        stream, delimiter=delimiter, lineterminator="\r\n", quoting=csv.QUOTE_ALL if tame else csv.QUOTE_MINIMAL
+    )
     table.writerows([[_tame(cell) for cell in row] if tame else row for row in rows])
     return stream.getvalue()
 

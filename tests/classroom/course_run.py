@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -160,6 +161,10 @@ def hand_in(folder: Path, student: str, notebook: NotebookNode | bytes) -> None:
     file.write_bytes(notebook if isinstance(notebook, bytes) else nbformat.writes(notebook).encode())
 
 
+def inbound(folder: Path, student: str) -> Iterator[Path]:
+    yield from (folder / "exchange" / folder.name / "inbound").glob(f"{student}+{STAGE}+*")
+
+
 def live_a_course(parent: Path) -> Run:
     """init, generate, release, fetch, submit, collect, autograde, feedback, export."""
     run = Run(parent / "my course")
@@ -176,6 +181,7 @@ def live_a_course(parent: Path) -> Run:
     learner.nbgrader("submit", STAGE, *options)
     for student, notebook in class_of_twelve(run.folder, run.released()).items():
         hand_in(run.folder, student, notebook)
+    (next(inbound(run.folder, "idle")) / "loot.txt").symlink_to(run.folder / "secret.key")
     run.nbgrader("collect", STAGE)
     run.nbgrader("autograde", STAGE)
     run.nbgrader("generate_feedback", STAGE)

@@ -67,6 +67,13 @@ def test_messages_and_partial_credit_stand_together(course: Run):
     assert "flops" in cell.outputs[0]["data"]["text/html"]
 
 
+def test_what_a_submission_points_to_is_not_collected(course: Run):
+    assert sorted(file.name for file in (course.folder / "submitted" / "idle" / STAGE).iterdir()) == [
+        "s2_flash_attention.ipynb", "submission_secret.txt", "timestamp.txt",
+    ]  # fmt: skip
+    assert "loot.txt is no regular file" in course.outputs[f"collect {STAGE}"]
+
+
 def test_solutions_are_in_no_released_notebook_and_no_feedback(course: Run):
     secret = (course.folder / "secret.key").read_text().strip()
     exercises = catalog.load(checks=False).stage(STAGE).exercises
