@@ -17,7 +17,7 @@ from grader import results
 from grader.course import catalog, notebooks
 from grader.reports.read import read_document
 
-pytestmark = [pytest.mark.xdist_group("classroom"), pytest.mark.timeout(600)]  # the first waits for the whole course
+pytestmark = pytest.mark.timeout(600)  # the first waits for the whole course
 
 
 def test_every_submission_has_its_grade(course: Run):

@@ -23,7 +23,6 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-quic"]
 
 pytestmark = [
-    pytest.mark.xdist_group("classroom"),
     pytest.mark.timeout(600),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium"),
 ]

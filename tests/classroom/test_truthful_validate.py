@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from course_run import Run, cell_of, solved
 
-pytestmark = [pytest.mark.xdist_group("classroom"), pytest.mark.timeout(600)]  # the first waits for the whole course
+pytestmark = pytest.mark.timeout(600)  # the first waits for the whole course
 
 
 def test_a_right_notebook_passes_and_a_wrong_one_does_not(course: Run):
