@@ -55,7 +55,7 @@ BROKEN: dict[str, tuple[str | bytes, str]] = {
     "loops.py": ("{right}\nwhile True:\n    pass\n", "did not come back within"),
     "swells.py": ("{right}\nhoard = [bytearray(1 << 24) for _ in range(1000)]\n", "MemoryError"),
     "ctypes.py": ("{right}\nimport ctypes\nctypes.string_at(0)\n", "changes foreign modules through ctypes"),
-    "link.py": ("", "a symbolic link out of the folder"),
+    "link.py": ("", "a symbolic link out of its own folder"),
 }
 
 
