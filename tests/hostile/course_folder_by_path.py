@@ -49,7 +49,7 @@ def loot(bait):
     return found
 
 
-loot({"files": ["/work/solutions/s1.py", "/srv/nbgrader/course/gradebook.db", os.path.expanduser("~/course/source/s1/s1.ipynb")]})
+loot({"files": ["/opt/course/solutions/s1.py", "/srv/nbgrader/course/gradebook.db", os.path.expanduser("~/course/source/s1/s1.ipynb")]})
 
 
 def softmax(x, dim=-1):
