@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from grader import paths
+from grader.files import write_whole
 
 FOLDER = ".flashdojo"
 
@@ -52,14 +51,7 @@ class Progress:
     def save(self) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"version": 1, "exercises": self.exercises}, indent=1, sort_keys=True)
-        handle, name = tempfile.mkstemp(dir=self.file.parent, prefix="progress-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.replace(name, self.file)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_whole(self.file, text)
 
     def _row(self, exercise: str) -> dict[str, Any]:
         return self.exercises.setdefault(exercise, {})

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import platformdirs
 
 from grader.batch.plan import Job, Plan, Record
+from grader.files import write_whole
 from grader.reading.submission import shown
 
 KEPT = 30 * 86400  # seconds after its last use that a result stays
@@ -101,17 +101,3 @@ def _put_at(row: dict[str, Any], path: str) -> None:
     if message is not None:
         row["message"] = {lang: text.replace(row["path"], path, 1) for lang, text in message.items()}
     row["path"] = path
-
-
-def write_whole(file: Path, text: str, mode: int = 0o600) -> None:
-    """All or nothing: whoever reads the folder never meets half a file. Raises OSError."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.chmod(name, mode)
-        os.replace(name, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

@@ -19,11 +19,11 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer, Unicode
 
 from grader import results
-from grader.batch.cache import write_whole
 from grader.batch.plan import Job, Plan, Record, ungraded
 from grader.classroom import own_cells
 from grader.classroom.marking import Marker, Submitted
 from grader.classroom.reading import REPAIRS, UNREADABLE, given
+from grader.files import write_whole
 from grader.inputs import Secret
 from grader.reading import submission
 from grader.text import Text, say

@@ -13,6 +13,7 @@ from rich.text import Text as Styled
 from grader import results
 from grader.commands.base import as_text, command, note, print_json, short, stop, tell
 from grader.exit_codes import BROKEN
+from grader.files import write_whole
 from grader.inputs import Secret
 from grader.isolation import SURE, missing
 from grader.reading import submission
@@ -72,7 +73,7 @@ def grade(
             on_trouble=lambda error: note(_not_kept(folder, error)),
         )
     if out is not None:
-        cache.write_whole(out / "results.json", as_text(document), mode=0o644)
+        write_whole(out / "results.json", as_text(document), mode=0o644)
         with waiting(say("写报告", "writing the reports")):
             write_reports(document, out)
     for same in namesakes(document["submissions"]):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import os
 import shutil
-import tempfile
+import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from grader.commands.base import short, stop, tell
 from grader.course import catalog, notebooks
 from grader.course.catalog import Exercise
 from grader.exit_codes import PASSED
+from grader.files import write_whole
 from grader.progress import FOLDER
 from grader.reading import submission
 from grader.syntax import tree_of
@@ -36,7 +36,7 @@ def reset(target: Path, exercise_id: str) -> int:
         )
     text = _in_notebook(target, exercise) if target.suffix.lower() == ".ipynb" else _in_python(target, exercise)
     backup = _back_up(target)
-    _write(target, text)
+    write_whole(target, text, stat.S_IMODE(target.stat().st_mode))
     tell(
         say(
             "{id} 已恢复为骨架。原文件备份在 {backup}",
@@ -117,15 +117,3 @@ def _back_up(target: Path) -> Path:
         backup = folder / f"{target.stem}-{stamp}-{number}{target.suffix}"
     shutil.copy2(target, backup)
     return backup
-
-
-def _write(target: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        shutil.copymode(target, name)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.batch.cache import write_whole
+from grader.files import write_whole
 from grader.reports import class_page, learner
 from grader.reports.junit import junit
 from grader.reports.tables import plain
