@@ -1,4 +1,4 @@
-"""Wrong ideas about the backward pass, as replaced steps of :func:`backward_cases.gradients`."""
+"""Wrong ideas about the backward pass, as replaced steps of :func:`grader.checking.gradients.gradients`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import Tensor
 from grader.checking.attention_ideas import CAUSAL, HEADS
 from grader.checking.cases import Attention
 from grader.checking.diagnose import Suspect
+from grader.checking.gradients import Changes, Scene, gradients
 from grader.checking.wrong_attention import shifted
 
-from .backward_cases import Changes, Scene, gradients
 from .mask_mistakes import WINDOW
 
 

@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grader.checking import gradients as back
 from grader.checking.cases import Attention, Make, Shape, drawing, swapped
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right, only, repeatable, unchanged
+from grader.checking.gradients import NAMES, with_dout
 from grader.checking.memory import Size, require_linear, require_no_matrix
 from grader.subject import Outcome, Trace
 from grader.vocabulary import Context, check
 
-from . import backward_cases as back
 from . import forward_cases as cases
-from .backward_cases import NAMES, with_dout
 from .backward_mistakes import backward_suspects
 from .checks_forward_masks import CAUSAL_KNOWN
 from .forward_calls import Control, odd_ones, require_large, require_small, require_tiles, trace_of

@@ -8,17 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.checking import gradients as back
 from grader.checking.cases import Attention, Make, Shape, drawing, normal
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, returned, right
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right
+from grader.checking.gradients import NAMES, with_dout
 from grader.checking.memory import Size, require_linear
 from grader.subject import Outcome, Raised
 from grader.vocabulary import Context, check, say
 
-from . import backward_cases as back
 from . import forward_cases as cases
-from .backward_cases import NAMES, with_dout
 from .backward_mistakes import backward_suspects
 from .checks_backward import long_case, require_gradients, shapes, upstream
 from .forward_calls import Control

@@ -11,10 +11,10 @@ import torch
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.examine import Examination, all_right
 from grader.checking.memory import Size, require_linear
+from grader.checking.packed import Packed, pack
 from grader.subject import Outcome
 from grader.vocabulary import Context, check
 
-from .varlen_cases import Packed, pack
 from .varlen_mistakes import varlen_suspects
 
 Make = Callable[[np.random.Generator, int], Packed]

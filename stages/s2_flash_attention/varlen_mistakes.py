@@ -10,10 +10,10 @@ from torch import Tensor
 
 from grader.checking.attention_ideas import CAUSAL, HEADS, SCALE
 from grader.checking.diagnose import Suspect
+from grader.checking.packed import Packed, starts
 from grader.checking.wrong_attention import Changes, simulate
 
 from .mistakes import ONLINE, TAILS
-from .varlen_cases import Packed, starts
 
 
 def _by_sequence(

@@ -99,9 +99,10 @@ def pack(
     heads: int = 2,
     kv_heads: int = 0,
     dim: int = 8,
+    dtype: torch.dtype = torch.float32,
     **fields: Any,
 ) -> Packed:
     lengths_kv = lengths_kv or lengths_q
-    q = normal(rng, sum(lengths_q), heads, dim, spread=1.6)
-    k = normal(rng, sum(lengths_kv), kv_heads or heads, dim, spread=1.6)
-    return Packed(q, k, normal(rng, sum(lengths_kv), kv_heads or heads, dim), lengths_q, lengths_kv, **fields)
+    q = normal(rng, sum(lengths_q), heads, dim, dtype=dtype, spread=1.6)
+    k, v = (normal(rng, sum(lengths_kv), kv_heads or heads, dim, dtype=dtype, spread=s) for s in (1.6, 1.0))
+    return Packed(q, k, v, lengths_q, lengths_kv, **fields)
