@@ -11,6 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from grader.text import Text, say
+from grader.worker.provided import Provided
+
+__all__ = [
+    "Crashed", "Missing", "Outcome", "Provided", "Raised", "Subject", "SubjectError", "TimedOut", "Trace", "Where",
+    "position",
+]  # fmt: skip
 
 if TYPE_CHECKING:  # the command line lists exercises without waiting for torch
     from torch import Tensor
@@ -43,6 +49,7 @@ class Trace:
     flops: int = 0  # of matrix products, two per multiply-add
     matmuls: set[tuple[int, int, int, int]] = field(default_factory=set)  # the (batch, m, k, n) of products, each once
     exponentials: dict[int, int] = field(default_factory=dict)  # longest dimension -> elements exponentiated
+    operators: dict[str, int] = field(default_factory=dict)  # "npu.npu_fusion_attention" -> calls; none of torch's
 
 
 @dataclass
@@ -52,6 +59,7 @@ class Outcome:
     value: Any  # tensors, numbers, strings, None, and tuples/lists/dicts of them
     changed: tuple[str, ...] = ()  # inputs whose bytes differ after the call: "0", "1", "q", ...
     differentiable: tuple[bool, ...] = ()  # requires_grad of each tensor of ``value``, in order
+    devices: tuple[str, ...] = ()  # where each tensor of ``value`` was: "cpu", "npu:0"; ``value`` is on the CPU
     seconds: float = 0.0
     trace: Trace | None = None  # when asked with observe=True
     peak_bytes: int | None = None  # growth of the resident set during the call, when asked with memory=True
@@ -100,7 +108,9 @@ class Subject(Protocol):
     """The learner's program. Every method may raise a :class:`SubjectError`.
 
     Names are as in the contract (``softmax``, ``FlashAttentionV1``). Tensors passed in are copied (strides and
-    aliasing kept), so nothing that learner code does to them reaches the check.
+    aliasing kept), so nothing that learner code does to them reaches the check. In a stage whose device is the NPU they
+    are moved there, as are modules, and results are moved back. A :class:`Provided` among the arguments becomes a
+    callable.
     """
 
     def call(self, name: str, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome:

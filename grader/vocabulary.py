@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from grader.inputs import Secret, generator
 from grader.subject import Subject, Where
 from grader.text import Text, say
 
-__all__ = ["Check", "CheckFailed", "Context", "Text", "check", "say"]
+if TYPE_CHECKING:
+    from kernels.ascend.backend import Backend
+
+__all__ = ["Check", "CheckFailed", "Context", "NotMeasured", "Text", "check", "say"]
 
 
 class CheckFailed(Exception):
@@ -26,6 +29,14 @@ class CheckFailed(Exception):
     def __init__(self, message: Text, misconception: str | None, evidence: Mapping[str, Any], where: Where | None):
         super().__init__(message.en)
         self.message, self.misconception, self.evidence, self.where = message, misconception, dict(evidence), where
+
+
+class NotMeasured(Exception):
+    """Ends a check that this machine cannot make; only for checks without points. ``message`` says why."""
+
+    def __init__(self, message: Text):
+        super().__init__(message.en)
+        self.message = message
 
 
 @dataclass
@@ -40,6 +51,17 @@ class Context:
     def rng(self, case: str | int = 0) -> np.random.Generator:
         """Fresh, reproducible random numbers for one case of this check."""
         return generator(self.secret, self.student, self.check, case)
+
+    def not_measured(self, message: Text) -> NoReturn:
+        """End the check as not measured, which only a check without points may be."""
+        raise NotMeasured(message)
+
+    def hardware(self) -> Backend:
+        """The kernels of this machine's NPU. Without a real one the check ends as not measured."""
+        from grader.hardware import kernels_here  # looks for an NPU, which few checks need
+
+        backend, reason = kernels_here()
+        return backend if backend is not None else self.not_measured(reason)
 
     def fail(
         self,

@@ -21,7 +21,8 @@ from grader.text import Text, listed, say
 from grader.vocabulary import Check
 
 KINDS = ("function", "class", "autograd_function")
-RULES = ("numpy", "threads", "library_attention", "autograd", "softmax")
+RULES = ("numpy", "threads", "library_attention", "npu_operator", "autograd", "softmax")
+DEVICES = ("cpu", "npu")
 HINTS = 3
 PLANNED = ("s3", "s4", "s5")  # stages of the syllabus that may not be there yet
 COMMON = paths.ROOT / "grader" / "checking" / "misconceptions.toml"
@@ -79,6 +80,7 @@ class Exercise:
     forbid: tuple[str, ...]  # of RULES
     solution: Path
     checks: list[Check] = field(default_factory=list)  # in the order in which they run
+    soc: str | None = None  # the NPU that it runs on, where that matters: "Ascend910B3"
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Stage:
     exercises: list[Exercise]
     concepts: dict[str, Text]
     misconceptions: dict[str, Misconception]  # the stage's own and those common to all stages
+    device: str = "cpu"  # of DEVICES: where learner code finds its tensors
 
     @property
     def points(self) -> float:
@@ -191,6 +194,7 @@ def _read_stage(file: Path, problems: list[str], checks: bool) -> Stage:
         exercises=[_exercise(row, data["id"], folder.name) for row in data.get("exercises", [])],
         concepts=concepts,
         misconceptions=misconceptions,
+        device=str(data.get("device", "cpu")),
     )
     problems += [f"{file}: {problem}" for problem in _exercise_problems(stage)]
     if not checks:
@@ -226,6 +230,7 @@ def _exercise(row: Mapping[str, Any], stage_id: str, folder: str) -> Exercise:
         hints=tuple(_text(hint) for hint in row.get("hints", ())),
         reading=tuple(Reading(_text(entry["title"]), entry["url"]) for entry in row.get("reading", ())),
         forbid=tuple(row.get("forbid", ())),
+        soc=row.get("soc"),
         solution=paths.SOLUTIONS / folder / row["solution"],
     )
 
@@ -251,6 +256,8 @@ def _checks(folder: Path, problems: list[str]) -> list[Check]:
 
 
 def _exercise_problems(stage: Stage) -> Iterable[str]:
+    if stage.device not in DEVICES:
+        yield f"device {stage.device!r} is none of {', '.join(DEVICES)}"
     for exercise in stage.exercises:
         if not exercise.id.startswith(stage.id + "-"):
             yield f"exercise {exercise.id}: the id must start with {stage.id}-"
@@ -265,6 +272,8 @@ def _exercise_problems(stage: Stage) -> Iterable[str]:
         for rule in exercise.forbid:
             if rule not in RULES:
                 yield f"exercise {exercise.id}: forbids {rule!r}, which is none of {', '.join(RULES)}"
+        if exercise.soc and stage.device != "npu":
+            yield f"exercise {exercise.id}: soc {exercise.soc!r}, but the stage's device is {stage.device}"
         texts = (exercise.title, exercise.summary, *exercise.hints, *(entry.title for entry in exercise.reading))
         if not all(text.zh and text.en for text in texts):
             yield f"exercise {exercise.id}: a title, summary or hint is empty in one language"

@@ -52,7 +52,7 @@ class Desk:
                 stage,
                 student=student,
                 secret=secret or Secret(),
-                subject_factory=subjects(self.template, program, limits=self.limits),
+                subject_factory=subjects(self.template, program, device=stage.device, limits=self.limits),
                 only_public=only_public,
                 exercises=exercises,
             )

@@ -44,10 +44,11 @@ def require_clone() -> None:
 
 
 def subjects(
-    template: Template, program: Program, *, limits: Limits | None = None
+    template: Template, program: Program, *, device: str = "cpu", limits: Limits | None = None
 ) -> Callable[[frozenset[str]], Subject]:
     """The program behind the wall, under any bans; all of its workers live on one budget of CPU time. The template is
-    started here, so that no program is charged for it."""
+    started here, so that no program is charged for it. ``device``: cpu, or npu (emulated)."""
+    template = template.on(device)
     template.start()
     budget = Budget((limits or Limits()).submission)
     cells = [

@@ -25,7 +25,8 @@ from grader.reading.source import Source
 from grader.reading.submission import Program, shown
 from grader.subject import Crashed, Missing, Subject, SubjectError, TimedOut, Where, position
 from grader.text import Text, listed, say
-from grader.vocabulary import Check, CheckFailed, Context
+from grader.vocabulary import Check, CheckFailed, Context, NotMeasured
+from grader.worker.names import SOC
 
 BANS = frozenset({"softmax", "autograd", "numpy"})  # rules that a worker enforces by itself
 INTERRUPTIONS = 2  # checks of one exercise that may time out or crash; the rest of it is then not run
@@ -75,7 +76,7 @@ def grade_program(
     with _subjects(subject_factory) as subject_for:
         later = []
         for state in states:
-            bans = BANS & frozenset(state.exercise.forbid)
+            bans = conditions(state.exercise)
             reason = _ruled_out(state.exercise, source, policy)
             if reason:
                 _give_all(state, reason)
@@ -115,6 +116,12 @@ def judge_exercise(
 
 def _selected(exercise: Exercise, only_public: bool) -> list[Check]:
     return [check for check in exercise.checks if check.public or not only_public]
+
+
+def conditions(exercise: Exercise) -> frozenset[str]:
+    """What its worker is to be: what is disabled there, and which NPU it has."""
+    soc = {SOC + exercise.soc} if exercise.soc else set()
+    return BANS & frozenset(exercise.forbid) | soc
 
 
 @contextmanager
@@ -229,6 +236,15 @@ def _run(check: Check, state: _Underway, context: Context, source: Source | None
         if isinstance(error, Missing) and error.name == exercise.name and source:
             missing = _missing(exercise, source, context.subject)
         return verdicts.of_failure(error, exercise, missing)
+    except NotMeasured as error:
+        if check.points == 0:
+            return Verdict("not_measured", error.message)
+        state.broken = say(
+            "评分程序自己出错了：{check} 有分值，不能不测。请告诉课程作者。",
+            "the grader itself failed: {check} carries points and must be measured. Please tell the authors.",
+            check=check.id,
+        )
+        return Verdict("error", state.broken)
     except Exception as error:
         log.debug("check %s failed by itself", check.id, exc_info=True)
         frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -17,12 +17,14 @@ from grader.course import catalog
 from grader.course.catalog import Exercise, Stage, UnknownName
 from grader.inputs import Secret
 from grader.judging.judge import grade_program, judge_exercise
+from grader.live.device import device
 from grader.live.subject import LiveSubject
 from grader.progress import FOLDER, Progress
 from grader.reading.submission import Cell, Program
 from grader.syntax import tree_of
 from grader.text import Text
 from grader.threads import one_thread
+from grader.worker.names import soc_in
 
 __all__ = ["CheckView", "LiveSubject", "check"]
 
@@ -70,7 +72,7 @@ def _resolve(what: str) -> tuple[Stage, list[Exercise]]:
 
 
 def _run(stage: Stage, exercises: list[Exercise], scope: dict[str, Any]) -> dict[str, Any]:
-    program = _history(scope, stage)
+    program, here = _history(scope, stage), device(stage.device)
     written = {name for cell in program.cells for name in _defined(cell)}
     if all(exercise.name in written or exercise.name not in scope for exercise in exercises):
         return grade_program(
@@ -78,11 +80,14 @@ def _run(stage: Stage, exercises: list[Exercise], scope: dict[str, Any]) -> dict
             stage,
             student="",
             secret=Secret(),
-            subject_factory=lambda bans: LiveSubject(scope, bans),
+            subject_factory=lambda bans: LiveSubject(scope, bans, device=here, soc=soc_in(bans)),
             only_public=True,
             exercises={exercise.id for exercise in exercises},
         )
-    rows = [judge_exercise(exercise, LiveSubject(scope, exercise.forbid)) for exercise in exercises]
+    rows = [
+        judge_exercise(exercise, LiveSubject(scope, exercise.forbid, device=here, soc=exercise.soc))
+        for exercise in exercises
+    ]
     return results.submission(path="", student="", stage=stage.id, exercises=rows)
 
 

@@ -16,10 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.live.device import Device
 from grader.live.guard import Forbidden, Guard, differentiate
 from grader.subject import Crashed, Missing, Outcome, Raised, TimedOut, Trace, Where
 from grader.threads import one_thread
 from grader.worker.observer import Observer, PeakObserver
+from grader.worker.provided import Provided, make
 
 _INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -29,11 +31,19 @@ class LiveSubject:
 
     ``bans``: rules of the exercise that the guard enforces, at the first call of each name (watching every operator of
     every call would double the time). ``limit``: seconds for one call (main thread only: it
-    rests on SIGALRM).
+    rests on SIGALRM). ``device``: where the functions get their tensors; ``soc``: the NPU it is meanwhile.
     """
 
-    def __init__(self, namespace: dict[str, Any], bans: Iterable[str] = (), limit: float = 5.0):
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        bans: Iterable[str] = (),
+        limit: float = 5.0,
+        device: Device | None = None,
+        soc: str | None = None,
+    ):
         self.namespace, self.bans, self.limit = namespace, tuple(bans), limit
+        self.device, self.soc = device or Device(), soc
         self._objects: list[Any] = []
         self._guarded: set[str] = set()
 
@@ -42,18 +52,18 @@ class LiveSubject:
 
     def construct(self, name: str, /, *args: Any, **kwargs: Any) -> int:
         maker = self._lookup(name)
-        args, kwargs = _Copies().copy((args, kwargs))
+        args, kwargs = _Copies(self.device).copy((args, kwargs))
         with self._learner_code():
-            self._objects.append(maker(*args, **kwargs))
+            self._objects.append(self.device.own(maker(*args, **kwargs)))
         return len(self._objects) - 1
 
     def state(self, handle: int) -> dict[str, Tensor]:
         with self._learner_code():
             state = dict(self._objects[handle].state_dict())
-        return {str(key): _plain(value) for key, value in state.items()}
+        return {str(key): self._plain(value) for key, value in state.items()}
 
     def load_state(self, handle: int, state: Mapping[str, Tensor]) -> None:
-        copied = _Copies().copy(dict(state))
+        copied = _Copies(self.device).copy(dict(state))
         with self._learner_code():
             self._objects[handle].load_state_dict(copied)
 
@@ -89,10 +99,13 @@ class LiveSubject:
             found = differentiate(tuple(t for t, _ in pairs), tuple(g for _, g in pairs), leaves)
             return outputs, tuple(found)
 
-        copies = _Copies()
+        copies = _Copies(self.device)
         outcome = self._run(f"backward of {name}", both, tuple(args), {}, observe, memory)
         outcome.differentiable = flags[0]
         return outcome
+
+    def _plain(self, value: Any) -> Any:
+        return _plain(value, self.device.name)
 
     def _lookup(self, name: str) -> Callable[..., Any]:
         if name not in self.namespace:
@@ -116,7 +129,7 @@ class LiveSubject:
         memory: bool,
         graph: bool = True,
     ) -> Outcome:
-        copies = _Copies()
+        copies = _Copies(self.device)
         own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
         observer = self._observer(copies, memory) if observe or memory else None
         guard = Guard(self.bans) if name not in self._guarded else None
@@ -127,9 +140,10 @@ class LiveSubject:
             seconds = time.perf_counter() - start
         named = [*((str(i), a) for i, a in enumerate(args)), *kwargs.items()]
         outcome = Outcome(
-            value=_plain(value),
+            value=self._plain(value),
             changed=tuple(label for label, original in named if copies.changed(original)),
             differentiable=tuple(t.requires_grad for t in _tensors(value)),
+            devices=tuple(str(t.device) for t in _tensors(value)),
             seconds=seconds,
         )
         if observer is not None and observe:
@@ -159,6 +173,7 @@ class LiveSubject:
                 torch.random.fork_rng(devices=[]),
                 torch.set_grad_enabled(graph),
                 one_thread(),
+                self.device.soc(self.soc),
                 _alarm(self.limit),
                 guard or contextlib.nullcontext(),
                 observer or contextlib.nullcontext(),
@@ -221,8 +236,9 @@ def _alarm(seconds: float) -> Iterator[None]:
 class _Copies:
     """Copies of nested arguments. Strides and offsets stay, and tensors that share a storage go on sharing one."""
 
-    def __init__(self) -> None:
-        self._storages: dict[int, tuple[Any, Any]] = {}  # address of StorageImpl -> (original, its copy)
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._storages: dict[int, tuple[Any, Tensor]] = {}  # address of StorageImpl -> (original, its bytes copied)
         self._tensors: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (original, a view of the copy nobody else has)
 
     def copy(self, value: Any) -> Any:
@@ -233,10 +249,12 @@ class _Copies:
             return type(value)(self.copy(item) for item in value)
         if isinstance(value, dict):
             return {key: self.copy(item) for key, item in value.items()}
+        if type(value) is Provided:
+            return make(value, self.device.launch)
         return value
 
     def storages(self) -> list[Any]:
-        return [copied for _, copied in self._storages.values()]
+        return [copied.untyped_storage() for _, copied in self._storages.values()]
 
     def changed(self, value: Any) -> bool:
         """Whether the copy of a tensor somewhere in ``value`` has other bytes than the original."""
@@ -245,13 +263,12 @@ class _Copies:
     def _twin(self, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in self._storages:
-            self._storages[storage._cdata] = (storage, storage.clone())
-        copied = self._storages[storage._cdata][1]
-        twin = torch.empty(0, dtype=tensor.dtype)
-        return twin.set_(copied, tensor.storage_offset(), tensor.size(), tensor.stride())
+            self._storages[storage._cdata] = (storage, self.device.copy(storage))
+        return self.device.twin(tensor, self._storages[storage._cdata][1])
 
 
 def _same_bytes(first: Tensor, second: Tensor) -> bool:
+    second = second.cpu()
     integer = _INTEGER_OF_SIZE.get(first.element_size())
     if integer is None or first.dtype == torch.bool:
         return torch.equal(first, second)
@@ -269,18 +286,20 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(item)
 
 
-def _plain(value: Any) -> Any:
-    """The value as the wire would bring it: plain CPU tensors, numbers, strings, None and containers of them."""
+def _plain(value: Any, home: str) -> Any:
+    """The value as the wire would bring it: plain CPU tensors (those ``home`` on the device are copied), numbers,
+    strings, None and containers of them."""
     if isinstance(value, Tensor):
         is_plain = type(value) in (Tensor, torch.nn.Parameter)
-        if not is_plain or value.device.type != "cpu" or value.layout != torch.strided:
+        if not is_plain or value.device.type not in ("cpu", home) or value.layout != torch.strided:
             detail = f"{type(value).__name__} on {value.device.type}, {value.layout}"
-            raise Crashed("garbage", f"a plain CPU torch.Tensor is wanted, got {detail}")
-        return value.detach().clone()
+            raise Crashed("garbage", f"a plain torch.Tensor is wanted, on {home}, got {detail}")
+        return value.detach().to("cpu", copy=True)
     if isinstance(value, (tuple, list)):
-        return type(value)(map(_plain, value)) if type(value) in (tuple, list) else tuple(map(_plain, value))
+        items = (_plain(item, home) for item in value)
+        return type(value)(items) if type(value) in (tuple, list) else tuple(items)
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item, home) for key, item in value.items()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise Crashed("garbage", f"tensors and numbers are wanted, got {type(value).__name__}")

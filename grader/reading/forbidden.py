@@ -12,6 +12,7 @@ ALWAYS = ("escape", "reference")  # rules of every exercise
 
 MESSAGES: dict[str, Text] = {
     "library_attention": say("用了 {what}；注意力要自己写。", "uses {what}; attention is to be written by hand."),
+    "npu_operator": say("用了 {what}；NPU 算子从阶段三开始才用。", "uses {what}; the NPU's operators come in stage 3."),
     "softmax": say("用了 {what}；softmax 要自己写。", "uses {what}; softmax is to be written by hand."),
     "autograd": say("用了 {what}；梯度要按公式手写。", "uses {what}; the gradients are to be written by hand."),
     "numpy": say("用了 {what}；张量的计算要留在 torch 里。", "uses {what}; tensors are to stay in torch."),
@@ -25,9 +26,10 @@ MESSAGES: dict[str, Text] = {
 
 _ROOTS = {
     "library_attention": {
-        "flash_attn", "xformers", "transformers", "torch_npu", "cann_ops_transformer", "ops_transformer", "diffusers",
+        "flash_attn", "xformers", "transformers", "ops_transformer", "diffusers",
         "timm", "keras", "sageattention", "flash_attn_npu", "mindspore", "vllm", "flashinfer",
     },
+    "npu_operator": {"torch_npu", "cann_ops_transformer"},
     "threads": {"threading", "_thread", "multiprocessing", "concurrent", "asyncio", "joblib", "dask", "ray"},
     "numpy": {
         "scipy", "pandas", "numba", "cupy", "jax", "tensorflow", "sklearn", "mlx", "onnxruntime", "numexpr", "triton",
@@ -42,7 +44,9 @@ _ROOTS = {
     },
 }  # fmt: skip
 
+_OPERATORS = re.compile(r"^torch\.ops\.(npu|cann_ops_transformer)\b")
 _TORCH: dict[str, re.Pattern[str]] = {
+    "npu_operator": re.compile(rf"{_OPERATORS.pattern}|^torch\.npu\b"),
     "threads": re.compile(r"^torch\.(multiprocessing|futures|jit\.(_?fork|_?wait)|nn\.parallel|nn\.DataParallel)\b"),
     "autograd": re.compile(
         r"^torch\.(autograd\.(grad|backward|functional|forward_ad|enable_grad|set_grad_enabled|variable|Variable"
@@ -80,9 +84,10 @@ _BUILTINS = re.compile(r"^builtins\.(exec|eval|compile|__import__|open|globals|b
 _ATTRIBUTES = {
     "library_attention": {
         "scaled_dot_product_attention", "multi_head_attention_forward", "MultiheadAttention", "flex_attention",
-        "_native_multi_head_attention", "_scaled_dot_product_flash_attention_for_cpu", "npu_fusion_attention",
+        "_native_multi_head_attention", "_scaled_dot_product_flash_attention_for_cpu",
         "_scaled_dot_product_attention_math", "TransformerEncoderLayer", "TransformerDecoderLayer",
     },
+    "npu_operator": {"npu_fusion_attention", "npu_fusion_attention_grad"},
     "softmax": {"softmax", "log_softmax", "logsumexp", "logcumsumexp", "softmin", "_softmax", "_log_softmax"},
     "numpy": {*TO_ARRAY, "__array_interface__"},
     "autograd": {"backward", "requires_grad_", "retain_grad"},
@@ -124,7 +129,7 @@ def rules_of_path(path: str) -> frozenset[str]:
     if root == "torch":
         rules |= {"escape"} if _PRIVATE.search(path) else set()
         rules |= {rule for rule, pattern in _TORCH.items() if pattern.search(path)}
-        rules |= {"library_attention"} if ATTENTION.search(path) else set()
+        rules |= {"library_attention"} if ATTENTION.search(path) and not _OPERATORS.search(path) else set()
         rules |= {"softmax"} if SOFTMAX.search(path) else set()
     if _NUMPY.search(path):
         rules.add("numpy")
@@ -144,7 +149,7 @@ def rules_of_attribute(name: str) -> frozenset[str]:
 def rules_of_string(text: str) -> frozenset[str]:
     """A string that is exactly a forbidden name (or a dotted name that ends in one): getattr's food."""
     name = text.rsplit(".", 1)[-1]
-    return frozenset(rules_of_attribute(name) & {"library_attention", "softmax", "escape"})
+    return frozenset(rules_of_attribute(name) & {"library_attention", "npu_operator", "softmax", "escape"})
 
 
 @cache

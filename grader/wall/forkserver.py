@@ -64,10 +64,12 @@ class Child:
 
 
 class Template:
-    """``with Template() as template: ...``. ``layers``: the walls in force, once started; ``walls``: those to use."""
+    """``with Template() as template: ...``. ``layers``: the walls in force, once started; ``walls``: those to use;
+    ``device``: where learner code finds its tensors, ``cpu`` or ``npu`` (the emulated one)."""
 
-    def __init__(self, walls: Iterable[str] = LAYERS) -> None:
-        self.walls = tuple(walls)
+    def __init__(self, walls: Iterable[str] = LAYERS, device: str = "cpu") -> None:
+        self.walls, self.device = tuple(walls), device
+        self._other: Template | None = None  # the one for another device
         self.layers: dict[str, tuple[bool, str]] = {}
         self._lock = threading.RLock()
         self._controls: dict[tuple[str, ...], socket.socket] = {}
@@ -83,6 +85,15 @@ class Template:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
+    def on(self, device: str) -> Template:
+        """The template for this device: this one, or one that is kept beside it and closed with it."""
+        if device == self.device:
+            return self
+        with self._lock:
+            if self._other is None or self._other.device != device:
+                self._other = Template(self.walls, device)
+            return self._other
+
     def start(self) -> None:
         """Start the template unless it runs. Costs an ``import torch``, about two seconds."""
         with self._lock:
@@ -96,7 +107,7 @@ class Template:
             command = [sys.executable, "-I", str(WORKER / "template.py"), str(theirs.fileno()), folder, packages]
             with theirs:
                 self._process = subprocess.Popen(
-                    [*command, *self.walls],
+                    [*command, self.device, *self.walls],
                     pass_fds=[theirs.fileno()], env=environment(), cwd="/", start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 )  # fmt: skip
@@ -155,6 +166,8 @@ class Template:
     def close(self) -> None:
         """End the template, every worker and every file of theirs."""
         with self._lock:
+            if self._other is not None:
+                self._other.close()
             if self._end is not None:
                 self._end()
             self._process, self._end = None, None

@@ -22,6 +22,7 @@ __all__ = ["Budget", "Limits", "LoadError", "LoadReport", "Template", "TemplateE
 FILE_GROWTH_CAP = 8 << 20  # bytes of library code that a call may page in without it being counted
 FILES_HELD_CAP = 24 << 20  # bytes of files that imports may have mapped; more could be dropped to make room in a call
 HELD_UNWATCHED = 6 << 20  # bytes that a program may hold before it is asked which of them a call uses
+NAMES_TOLD = 1000  # of operators, or lengths, in what an observer tells
 ANSWER_HEAD = 1 << 20  # bytes that an answer may write beside its tensors
 HELD_UNKNOWN = 34 << 20  # bytes of imports to leave out where the kernel cannot tell that
 
@@ -131,6 +132,7 @@ class WorkerSubject:
             value=frame.body,
             changed=self._changed(args, kwargs or {}, sent, answer.get("digests")),
             differentiable=tuple(flag is True for flag in _list(answer.get("differentiable"))),
+            devices=tuple(clean(name, 20) for name in _list(answer.get("devices"))),
             seconds=_number(answer.get("seconds")),
             trace=_trace(answer.get("trace")) if observe else None,
         )
@@ -301,15 +303,16 @@ def _trace(found: Any) -> Trace:
             (_natural(b), _natural(m), _natural(k), _natural(n))
             for b, m, k, n in (product for product in _list(found.get("matmuls")) if len(_list(product)) == 4)
         },
-        exponentials=_counts(found.get("exponentials")),
+        exponentials={int(key): n for key, n in _counts(found.get("exponentials")).items() if key.isdecimal()},
+        operators=_counts(found.get("operators")),
     )
 
 
-def _counts(found: Any) -> dict[int, int]:
-    """Numbers by number; JSON has made the keys strings."""
+def _counts(found: Any) -> dict[str, int]:
+    """Numbers by name."""
     if not isinstance(found, dict):
         return {}
-    return {int(key): _natural(value) for key, value in found.items() if str(key).isdecimal() and len(key) < 19}
+    return {key: _natural(n) for key, n in list(found.items())[:NAMES_TOLD] if type(key) is str and len(key) <= 80}
 
 
 def _list(value: Any) -> list[Any]:

@@ -24,6 +24,7 @@ import torch.onnx.ops
 from . import curtains
 from .memory import keep_malloc_honest, warm_up
 from .names import ATTENTION, REFUSALS
+from .place import OPERATORS
 
 PYTHON = ("torch.nn", "torch.ao.nn", "torch.onnx", "torch._higher_order_ops", "torch._decomp", "torch._refs",
           "torch.distributions")  # fmt: skip
@@ -55,9 +56,10 @@ def refusal(message: str) -> Callable[..., Any]:
 
 
 def operators(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
-    """(namespace, name.overload) of every registered operator whose name matches."""
-    names = torch._C._dispatch_get_all_op_names()
-    return [tuple(name.split("::", 1)) for name in names if pattern.search(name)]  # type: ignore[misc]
+    """(namespace, name.overload) of every registered operator whose name matches, but for those of the NPU, which are
+    only there when an exercise is about them."""
+    names = [name.split("::", 1) for name in torch._C._dispatch_get_all_op_names() if pattern.search(name)]
+    return [(namespace, name) for namespace, name in names if namespace not in OPERATORS]
 
 
 def disable_operators(pattern: re.Pattern[str], message: str) -> None:

@@ -21,6 +21,8 @@ _EXPONENTIALS = {
     for name in ("exp", "exp2", "expm1", "pow", "sigmoid", "_softmax", "_safe_softmax", "_log_softmax", "logsumexp")
 }  # fmt: skip
 
+_TORCHS_OWN = {"aten", "prim", "prims", "profiler"}
+
 _VIEWS = {"aten._unsafe_view", "aten._reshape_alias"}  # views whose schema does not say so
 
 
@@ -45,6 +47,7 @@ class Observer(TorchDispatchMode):
         self._flops = 0
         self._matmuls: set[tuple[int, int, int, int]] = set()
         self._exponentials: dict[int, int] = {}
+        self._operators: dict[str, int] = {}
 
     def __enter__(self) -> Observer:
         super().__enter__()
@@ -61,6 +64,7 @@ class Observer(TorchDispatchMode):
         return {
             "largest": largest, "largest_shape": shape, "largest_op": op,
             "flops": self._flops, "matmuls": set(self._matmuls), "exponentials": dict(self._exponentials),
+            "operators": dict(self._operators),
         }  # fmt: skip
 
     def __torch_dispatch__(
@@ -69,11 +73,13 @@ class Observer(TorchDispatchMode):
         if types and not _PLAIN.issuperset(types):
             raise RuntimeError("tensor classes of your own hide what is computed from the grader")
         result = func(*args, **kwargs) if kwargs else func(*args)
-        name, factors, exponential, allocates = _KNOWN.get(id(func)) or _learn(func)
+        name, factors, exponential, allocates, foreign = _KNOWN.get(id(func)) or _learn(func)
         if factors is not None:
             self._product(args[factors[0]], args[factors[1]])
         elif exponential:
             self._exponential(args)
+        elif foreign:
+            self._operators[name] = self._operators.get(name, 0) + 1
         if allocates:
             for tensor in result if isinstance(result, (tuple, list)) else (result,):
                 if isinstance(tensor, torch.Tensor):
@@ -136,15 +142,17 @@ class PeakObserver(Observer):
         self.peak_bytes = max(self.peak_bytes, self._live_bytes)
 
 
-# what is known of an operator, by its identity (its own hash is slow): name, factors, is it an exp, may it allocate
-_KNOWN: dict[int, tuple[str, tuple[int, int] | None, bool, bool]] = {}
+# what is known of an operator, by its identity (its own hash is slow): name, factors, is it an exp, may it allocate,
+# is it none of torch's (an NPU operator, say)
+_KNOWN: dict[int, tuple[str, tuple[int, int] | None, bool, bool, bool]] = {}
 _kept: list[Any] = []  # the operators of _KNOWN, so that no identity is given away again
 
 
-def _learn(func: Any) -> tuple[str, tuple[int, int] | None, bool, bool]:
+def _learn(func: Any) -> tuple[str, tuple[int, int] | None, bool, bool, bool]:
     name = str(func).rsplit(".", 1)[0]  # aten.bmm of aten.bmm.default
     results = func._schema.returns
     is_view = all(result.alias_info is not None for result in results) or name in _VIEWS
+    foreign = name.split(".")[0] not in _TORCHS_OWN
     _kept.append(func)
-    _KNOWN[id(func)] = known = name, _PRODUCTS.get(name), name in _EXPONENTIALS, not is_view
+    _KNOWN[id(func)] = known = name, _PRODUCTS.get(name), name in _EXPONENTIALS, not is_view, foreign
     return known

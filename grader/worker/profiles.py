@@ -1,4 +1,5 @@
-"""What single exercises forbid, disabled for the workers that run them: ``softmax``, ``autograd``, ``numpy``."""
+"""What single exercises ask of the workers that run them: ``softmax``, ``autograd`` or ``numpy`` disabled, or another
+NPU: ``soc:Ascend910B3``."""
 
 from __future__ import annotations
 
@@ -10,15 +11,19 @@ from typing import Any
 import numpy
 import torch
 
+from . import place
 from .bans import disable_operators, disable_python, leak, refusal
-from .names import REFUSALS, SOFTMAX, TO_ARRAY
+from .names import REFUSALS, SOC, SOFTMAX, TO_ARRAY
 
 LONGEST_ROW, LARGEST_TABLE = 1000, 64  # floating-point numbers that tolist() may give; print() asks row by row
 
 
 def apply(bans: Iterable[str]) -> None:
-    """Disable what these bans say, in the template that the workers of a profile are forked from."""
+    """Do what these bans say, in the template that the workers of a profile are forked from."""
     for ban in bans:
+        if ban.startswith(SOC):
+            place.current.use_soc(ban.removeprefix(SOC))
+            continue
         {"softmax": ban_softmax, "autograd": ban_autograd, "numpy": ban_numpy}[ban]()
     gc.collect()
     gc.freeze()

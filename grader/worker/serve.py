@@ -19,7 +19,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from . import curtains, wire
+from . import curtains, place, wire
 from .memory import trim, warm_up
 from .observer import Observer
 from .program import Missing, OutOfTime, Program, report
@@ -52,7 +52,7 @@ class Worker:
         wire.send(self.connection.sendall, {"hello": True})
         while True:
             try:
-                frame = wire.receive(self._fill)
+                frame = wire.receive(self._fill, provided=True)
             except EOFError:
                 return
             self._answer(frame)
@@ -96,30 +96,31 @@ class Worker:
         return {"ok": True}, None
 
     def do_call(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
-        args, kwargs = frame.body
+        args, kwargs = place.current.inward(frame.body)
         return self._run(frame, self._program.function(frame.head["name"]), args, kwargs)
 
     def do_construct(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
         args, kwargs = frame.body
-        self.objects.append(self._program.constructor(frame.head["name"])(*args, **kwargs))
+        args, kwargs = place.current.inward((args, kwargs))
+        self.objects.append(place.current.own(self._program.constructor(frame.head["name"])(*args, **kwargs)))
         return {"ok": True, "handle": len(self.objects) - 1}, None
 
     def do_state(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
         state = self.objects[frame.head["handle"]].state_dict()
-        return {"ok": True}, {str(key): plain(value) for key, value in state.items()}
+        return {"ok": True}, {str(key): plain(place.current.outward(value)) for key, value in state.items()}
 
     def do_load_state(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
         self.objects[frame.head["handle"]].load_state_dict(frame.body)
         return {"ok": True}, None
 
     def do_forward(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
-        args, kwargs = frame.body
+        args, kwargs = place.current.inward(frame.body)
         # A graph would keep every tile: memory is that of inference.
         with torch.no_grad() if frame.head.get("measured") else nullcontext():
             return self._run(frame, self.objects[frame.head["handle"]], args, kwargs)
 
     def do_backward(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
-        args, grads = frame.body
+        args, grads = place.current.inward(frame.body)
         wrt = frame.head["wrt"]
         function = self._program.function(frame.head["name"])
         outputs: list[Any] = []
@@ -158,9 +159,10 @@ class Worker:
             "seconds": seconds,
             "digests": [digest(storage) for storage in frame.storages],
             "differentiable": [bool(t.requires_grad) for t in tensors_in(shown)],
+            "devices": [str(t.device) for t in tensors_in(value)],
             "trace": trace,
         }
-        return head, plain(value)
+        return head, plain(place.current.outward(value))
 
 
 def tensors_in(value: Any, depth: int = 0) -> list[Tensor]:

@@ -1,6 +1,7 @@
 """The process that workers are forked from: torch is imported here once, confined workers start in milliseconds.
 
-Started by the judge as ``python -I template.py CONTROL_FD FOLDER PACKAGES WALL...``, with a clean environment. It stays
+Started by the judge as ``python -I template.py CONTROL_FD FOLDER PACKAGES DEVICE WALL...``, with a clean environment;
+DEVICE is ``cpu`` or ``npu``, the emulated one. It stays
 on one thread and never runs a backward pass, else its children could not. It ends, with all it started, when the judge
 hangs up.
 
@@ -21,6 +22,8 @@ import socket
 import sys
 import types
 from typing import Any
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def make_package() -> None:
@@ -141,8 +144,7 @@ def become_template(descriptor: int, bans: list[str], template: Template, parent
 
 def clean_path() -> None:
     """Forget the ways into the repository: editable installs, the working folder."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    repository = os.path.dirname(os.path.dirname(here)) + os.sep
+    repository = REPOSITORY + os.sep
     environment = os.path.realpath(sys.prefix) + os.sep
     sys.path[:] = [
         entry for entry in sys.path
@@ -167,13 +169,15 @@ def main(arguments: list[str]) -> None:
             print(json.dumps(confine.try_layers(folder)))
         return
     control = socket.socket(fileno=int(arguments[0]))
-    folder, packages, *wanted = arguments[1:]
+    folder, packages, device, *wanted = arguments[1:]
     if packages not in sys.path:
         sys.path.append(packages)  # where the judge found torch, which may be a place that -I leaves out
     os.set_inheritable(control.fileno(), False)
-    from flashdojo_worker import bans, confine, profiles, scratch, serve  # noqa: F401
+    from flashdojo_worker import bans, confine, place, profiles, scratch, serve  # noqa: F401
 
     clean_path()
+    if device == "npu":
+        place.emulate_npu(REPOSITORY)
     layers = confine.try_layers(folder, wanted)
     walls = confine.Walls({name for name, (ok, _) in layers.items() if ok}, layers["namespaces"][1].split(", "))
     above = os.open(os.path.dirname(folder), getattr(os, "O_PATH", os.O_RDONLY))

@@ -4,8 +4,9 @@
 
 The header is ``{"head": plain JSON, "body": tree, "tensors": [[storage, dtype, shape, stride, offset]], "storages":
 [bytes]}``. In the tree a scalar stands for itself, everything else is a tagged list: ``["l", [...]]`` list,
-``["t", [...]]`` tuple, ``["d", [[key, value], ...]]`` dict, ``["T", i]`` tensor i. Tensors that share a storage share
-it on the other side too, and strides and offsets are kept.
+``["t", [...]]`` tuple, ``["d", [[key, value], ...]]`` dict, ``["T", i]`` tensor i, and, to a worker only,
+``["P", [name, options]]`` a :class:`.provided.Provided`. Tensors that share a storage share it on the other side too,
+and strides and offsets are kept.
 
 The reader trusts nothing: sizes, counts, depth, dtype names and shapes are checked before they are used.
 """
@@ -22,6 +23,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from .provided import Provided
 
 PREFIX = struct.Struct("<4sIQ")
 MAGIC = b"FDJ1"
@@ -114,6 +117,8 @@ class Packer:
             return ["l", [self.tree(item, depth + 1) for item in list.__iter__(value)]]
         if issubclass(kind, dict):
             return ["d", [[self._key(k), self.tree(v, depth + 1)] for k, v in dict.items(value)]]
+        if kind is Provided:
+            return ["P", [value.name, self.tree(dict(value.options), depth + 1)]]
         if kind.__module__ == "numpy" and hasattr(kind, "item") and getattr(value, "ndim", None) == 0:
             return self.tree(value.item(), depth + 1)
         raise Unsendable("garbage", kind.__qualname__ if kind.__module__ == "builtins" else describe(kind))
@@ -168,8 +173,9 @@ def send(write: Send, head: dict[str, Any], body: Any = None) -> list[torch.Unty
     return packer.storages
 
 
-def receive(fill: Fill) -> Frame:
-    """Read one frame. Raises :class:`Garbage` when it is not one; what ``fill`` raises passes through."""
+def receive(fill: Fill, *, provided: bool = False) -> Frame:
+    """Read one frame. Raises :class:`Garbage` when it is not one; what ``fill`` raises passes through. ``provided``:
+    whether callables may be in it, which only the judge hands out."""
     prefix = bytearray(PREFIX.size)
     fill(memoryview(prefix))
     magic, header_size, payload_size = PREFIX.unpack(prefix)
@@ -194,7 +200,7 @@ def receive(fill: Fill) -> Frame:
         fill(as_buffer(storage))
         storages.append(storage)
     tensors = [_build(entry, storages) for entry in header["tensors"]]
-    return Frame(head, _Reader(tensors).value(header["body"]), storages)
+    return Frame(head, _Reader(tensors, provided).value(header["body"]), storages)
 
 
 def _build(entry: Any, storages: list[torch.UntypedStorage]) -> Tensor:
@@ -216,8 +222,8 @@ def _build(entry: Any, storages: list[torch.UntypedStorage]) -> Tensor:
 
 
 class _Reader:
-    def __init__(self, tensors: list[Tensor]):
-        self._tensors, self._nodes = tensors, 0
+    def __init__(self, tensors: list[Tensor], provided: bool):
+        self._tensors, self._provided, self._nodes = tensors, provided, 0
 
     def value(self, node: Any, depth: int = 0) -> Any:
         self._nodes += 1
@@ -236,6 +242,9 @@ class _Reader:
             _expect(_natural(content) and content < len(self._tensors), "tensor index")
             return self._tensors[content]
         _expect(type(content) is list, "node content")
+        if tag == "P":
+            _expect(self._provided and len(content) == 2 and type(content[0]) is str, "callable")
+            return Provided(content[0], self.value(content[1], depth + 1))
         if tag == "l":
             return [self.value(item, depth + 1) for item in content]
         if tag == "t":

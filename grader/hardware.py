@@ -1,0 +1,33 @@
+"""The kernels of this machine's own NPU, for the checks without points that compare a learner's values with them."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from grader.text import Text, say
+
+if TYPE_CHECKING:
+    from kernels.ascend.backend import Backend
+
+REAL = ("950", "910B")  # kinds of kernels.ascend.backend.detect
+
+
+@functools.cache
+def kernels_here() -> tuple[Backend | None, Text]:
+    """The real NPU's forward and backward, or None and why there is none."""
+    from kernels.ascend.backend import backend_for, detect  # looks for CANN: only when a check asks
+
+    found = detect()
+    if found.kind in REAL and not found.problem:
+        return backend_for(found), Text(found.soc or "", found.soc or "")
+    if found.problem:
+        return None, say(
+            "没有和真实算子比较：{problem}（doctor 会说怎么办）。",
+            "not compared with the real kernel: {problem} (doctor says what to do).",
+            problem=found.problem,
+        )
+    return None, say(
+        "这台机器上没有昇腾 NPU，没有和真实算子比较。",
+        "no Ascend NPU on this machine, so nothing was compared with the real kernel.",
+    )
