@@ -1,0 +1,105 @@
+"""The chips that the device can pretend to be, and the one that it does.
+
+Cores and memory as in the platform files of CANN (`platform_config/*.ini`: ai_core_cnt, vector_core_cnt, memory_size); the ids as in
+torch_npu (`torch_npu/csrc/core/npu/NpuVariables.h`), where every chip whose name starts with Ascend950 has one id.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+GIB = 1 << 30
+DEFAULT = "950"
+BFLOAT16_SINCE = 220  # ids from here on compute in bfloat16
+
+
+@dataclasses.dataclass(frozen=True)
+class Soc:
+    """One chip: name as ``get_device_name`` of a real card gives it, id as ``get_soc_version``, memory in bytes."""
+
+    name: str
+    id: int
+    family: str  # "910", "910B", "910_93", "950"
+    cube_core_num: int
+    vector_core_num: int
+    memory: int
+
+    @property
+    def bfloat16(self) -> bool:
+        return self.id >= BFLOAT16_SINCE
+
+
+# (name, id, family, cube cores, vector cores, GiB)
+_ROWS: list[tuple[str, int, str, int, int, int]] = [
+    ("Ascend910PremiumA", 100, "910", 32, 0, 32),
+    ("Ascend910ProA", 101, "910", 32, 0, 32),
+    ("Ascend910A", 102, "910", 32, 0, 32),
+    ("Ascend910ProB", 103, "910", 30, 0, 32),
+    ("Ascend910B", 104, "910", 30, 0, 32),
+    ("Ascend910B1", 220, "910B", 24, 48, 64),
+    ("Ascend910B2", 221, "910B", 24, 48, 64),
+    ("Ascend910B2C", 222, "910B", 24, 48, 64),
+    ("Ascend910B3", 223, "910B", 20, 40, 64),
+    ("Ascend910B4", 224, "910B", 20, 40, 32),
+    ("Ascend910B4-1", 225, "910B", 20, 40, 32),
+    ("Ascend910_9391", 250, "910_93", 24, 48, 64),
+    ("Ascend910_9392", 251, "910_93", 24, 48, 64),
+    ("Ascend910_9381", 252, "910_93", 24, 48, 64),
+    ("Ascend910_9382", 253, "910_93", 24, 48, 64),
+    ("Ascend910_9372", 254, "910_93", 20, 40, 64),
+    ("Ascend910_9362", 255, "910_93", 20, 40, 64),
+    ("Ascend910_9363", 256, "910_93", 20, 40, 32),
+    ("Ascend950PR_950z", 260, "950", 4, 8, 24),
+    ("Ascend950PR_9579", 260, "950", 28, 56, 128),
+    ("Ascend950PR_957b", 260, "950", 28, 56, 112),
+    ("Ascend950PR_957c", 260, "950", 28, 56, 84),
+    ("Ascend950PR_957d", 260, "950", 28, 56, 96),
+    ("Ascend950PR_9589", 260, "950", 32, 64, 128),
+    ("Ascend950PR_958b", 260, "950", 32, 64, 112),
+    ("Ascend950PR_9599", 260, "950", 36, 72, 128),
+    ("Ascend950DT_9571", 260, "950", 28, 56, 144),
+    ("Ascend950DT_9572", 260, "950", 28, 56, 96),
+    ("Ascend950DT_9581", 260, "950", 32, 64, 144),
+    ("Ascend950DT_9582", 260, "950", 32, 64, 96),
+    ("Ascend950DT_9591", 260, "950", 36, 72, 144),
+    ("Ascend950DT_9592", 260, "950", 36, 72, 96),
+    ("Ascend950DT_95A1", 260, "950", 36, 72, 144),
+    ("Ascend950DT_95A2", 260, "950", 36, 72, 96),
+]
+SOCS = {row[0]: Soc(*row[:5], memory=row[5] * GIB) for row in _ROWS}
+FAMILIES = {  # a family's name alone stands for one of it
+    "950": "Ascend950PR_9599",
+    "950pr": "Ascend950PR_9599",
+    "950dt": "Ascend950DT_9591",
+    "910_93": "Ascend910_9392",
+}
+
+
+def find_soc(name: str) -> Soc:
+    """A chip by its name, in any case, with or without "Ascend"; 950, 950PR, 950DT and 910_93 stand for one of theirs.
+
+    Raises ValueError with the known names. "910B" is ambiguous and refused: the chip called Ascend910B is of the first
+    generation, what is called "the 910B" today is one of Ascend910B1 to Ascend910B4.
+    """
+    short = name.strip().lower().removeprefix("ascend")
+    for soc in SOCS.values():
+        if soc.name.lower() in (name.strip().lower(), "ascend" + short) and not (short == "910b" != name.strip().lower()):
+            return soc
+    if short in FAMILIES:
+        return SOCS[FAMILIES[short]]
+    raise ValueError(f"{name!r} is no SoC that is known here. Known: {', '.join([*SOCS, '950'])}")
+
+
+_current = find_soc(DEFAULT)
+
+
+def current_soc() -> Soc:
+    """The chip that the device pretends to be."""
+    return _current
+
+
+def use_soc(name: str) -> Soc:
+    """Pretend to be another chip from now on."""
+    global _current
+    _current = find_soc(name)
+    return _current
