@@ -1,0 +1,73 @@
+"""flash_attn under autograd: its backward is flash_attn_grad with the very same arguments.
+
+(upstream leaves this to the caller; stage 3's exercise s3-function writes the same thing by hand.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from kernels.ascend.ops.calls import FlashAttnCall, FlashAttnGradCall
+from kernels.ascend.ops.faults import Fault, refuse
+
+
+class Kernels(NamedTuple):
+    """Who computes: the operators on the device, or their arithmetic on the CPU."""
+
+    flash_attn: Callable[[FlashAttnCall], tuple[Tensor, Tensor]]
+    flash_attn_grad: Callable[[FlashAttnGradCall], tuple[Tensor, Tensor, Tensor]]
+
+
+class FlashAttnFunction(torch.autograd.Function):
+    """apply(kernels, *flash_attn's arguments) -> (attn_out, softmax_lse); softmax_lse has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, kernels: Kernels, *operands: Any) -> tuple[Tensor, Tensor]:
+        call = FlashAttnCall(*operands)
+        attn_out, softmax_lse = kernels.flash_attn(call)
+        ctx.kernels = kernels
+        tensors = {f.name: value for f in fields(call) if isinstance(value := getattr(call, f.name), Tensor)}
+        ctx.names = tuple(tensors)
+        ctx.options = {f.name: value for f in fields(call) if f.name not in tensors
+                       and (value := getattr(call, f.name)) is not None}  # fmt: skip
+        ctx.save_for_backward(attn_out, softmax_lse, *tensors.values())
+        ctx.mark_non_differentiable(softmax_lse)
+        return attn_out, softmax_lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dout: Tensor, _dlse: Tensor) -> tuple[Tensor | None, ...]:
+        attn_out, softmax_lse, *tensors = ctx.saved_tensors
+        call = FlashAttnCall(**dict(zip(ctx.names, tensors)), **ctx.options)
+        refuse("flash_attn, backward", _faults(call))
+        shared = {f.name for f in fields(FlashAttnGradCall)} - {"attn_out", "softmax_lse", "dout", "softmax_scale"}
+        gradients = ctx.kernels.flash_attn_grad(
+            FlashAttnGradCall(
+                dout=dout, attn_out=attn_out, softmax_lse=softmax_lse, softmax_scale=call.softmax_scale,
+                **{name: getattr(call, name) for name in shared},
+            )
+        )  # fmt: skip
+        return None, *gradients, *[None] * (len(call.operands()) - len(gradients))
+
+
+def _faults(call: FlashAttnCall) -> list[Fault]:
+    """Why a forward call, fine in itself, has no backward."""
+    faults = []
+    if not call.return_softmax_lse:
+        faults.append(Fault("return_softmax_lse", "return_softmax_lse is False: a gradient is computed from softmax_lse, so "
+                                                  "call flash_attn with return_softmax_lse=True"))  # fmt: skip
+    if call.paged:
+        faults.append(Fault("layout_kv", f"layout_kv is {call.layout_kv}: flash_attn_grad knows no paged keys and values"))
+    elif call.layout_out != call.layout_q:
+        faults.append(Fault("layout_out", f"layout_out is {call.layout_out} and layout_q is {call.layout_q}: "
+                                          "flash_attn_grad wants all three layouts equal"))  # fmt: skip
+    if call.softmax_scale == 0.0:
+        faults.append(Fault("softmax_scale", "softmax_scale is 0.0: flash_attn takes it as it is, but flash_attn_grad reads "
+                                             "0.0 as 1/sqrt(D). Pass the scale that you mean"))  # fmt: skip
+    return faults

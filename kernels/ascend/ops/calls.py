@@ -1,0 +1,133 @@
+"""The operators' arguments as one object each: order and defaults as in the registered schemas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from torch import Tensor
+
+from kernels.ascend.ops import layouts
+
+
+@dataclass(frozen=True, eq=False)
+class FlashAttnCall:
+    """flash_attn(q, k, v, ...). attn_out and softmax_lse describe the outputs when the caller allocates them."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    block_table: Tensor | None = None
+    cu_seqlens_q: Tensor | None = None
+    cu_seqlens_kv: Tensor | None = None
+    seqused_q: Tensor | None = None
+    seqused_kv: Tensor | None = None
+    sinks: Tensor | None = None
+    attn_mask: Tensor | None = None
+    metadata: Tensor | None = None
+    softmax_scale: float = 1.0
+    mask_mode: int = 0
+    win_left: int = -1
+    win_right: int = -1
+    max_seqlen_q: int = -1
+    max_seqlen_kv: int = -1
+    layout_q: str = "BSND"
+    layout_kv: str = "BSND"
+    layout_out: str = "BSND"
+    return_softmax_lse: bool | int = False
+    attn_out: Tensor | None = None
+    softmax_lse: Tensor | None = None
+
+    def operands(self) -> tuple[Any, ...]:
+        """What the operator takes, by position."""
+        return tuple(getattr(self, f.name) for f in fields(self) if f.name not in ("attn_out", "softmax_lse"))
+
+    @property
+    def paged(self) -> bool:
+        return self.layout_kv in layouts.PAGED
+
+    @property
+    def batch(self) -> int:
+        if self.layout_q == "TND":
+            assert self.cu_seqlens_q is not None
+            return self.cu_seqlens_q.numel() - 1
+        return self.q.shape[0]
+
+    @property
+    def block_size(self) -> int:
+        """Tokens per block of paged keys."""
+        return self.kv("block_size")
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        axes = layouts.AXES[self.layout_out]
+        return tuple(layouts.size("D", self.layout_kv, self.v.shape) if axis == "D" else self.of_q(axis)
+                     for axis in axes)  # fmt: skip
+
+    def of_q(self, axis: str) -> int:
+        return layouts.size(axis, self.layout_q, self.q.shape)
+
+    def kv(self, axis: str) -> int:
+        return layouts.size(axis, self.layout_kv, self.k.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class FlashAttnGradCall:
+    """flash_attn_grad(q, k, v, dout, attn_out, softmax_lse, ...)."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    dout: Tensor
+    attn_out: Tensor
+    softmax_lse: Tensor
+    cu_seqlens_q: Tensor | None = None
+    cu_seqlens_kv: Tensor | None = None
+    seqused_q: Tensor | None = None
+    seqused_kv: Tensor | None = None
+    sinks: Tensor | None = None
+    attn_mask: Tensor | None = None
+    metadata: Tensor | None = None
+    softmax_scale: float = 0.0
+    mask_mode: int = 0
+    win_left: int = -1
+    win_right: int = -1
+    max_seqlen_q: int = -1
+    max_seqlen_kv: int = -1
+    layout_q: str = "BSND"
+    layout_kv: str = "BSND"
+    layout_out: str = "BSND"
+
+    @property
+    def batch(self) -> int:
+        return self.q.shape[0] if self.cu_seqlens_q is None else self.cu_seqlens_q.numel() - 1
+
+    def of_q(self, axis: str) -> int:
+        return layouts.size(axis, self.layout_q, self.q.shape)
+
+    def kv(self, axis: str) -> int:
+        return layouts.size(axis, self.layout_kv, self.k.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class FlashAttnMetadataCall:
+    """flash_attn_metadata(num_heads_q, num_heads_kv, head_dim, *, ...)."""
+
+    num_heads_q: int
+    num_heads_kv: int
+    head_dim: int
+    head_dim_v: int | None = None
+    cu_seqlens_q: Tensor | None = None
+    cu_seqlens_kv: Tensor | None = None
+    seqused_q: Tensor | None = None
+    seqused_kv: Tensor | None = None
+    batch_size: int | None = None
+    max_seqlen_q: int | None = None
+    max_seqlen_kv: int | None = None
+    mask_mode: int | None = None
+    win_left: int | None = None
+    win_right: int | None = None
+    layout_q: str | None = None
+    layout_kv: str | None = None
+    layout_out: str | None = None
+    is_grad_enabled: bool = False
