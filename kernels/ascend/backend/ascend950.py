@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from kernels.ascend.backend.base import Backend, Scores
-from kernels.ascend.ops.arguments_forward import HEAD_DIMS
+from kernels.ascend.ops.arguments.forward_together import HEAD_DIMS
 from kernels.ascend.ops.mask_mode import causal_mask_tensor
 
 

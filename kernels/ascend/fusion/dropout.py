@@ -24,7 +24,7 @@ def make_dropout_mask(numels: int, keep_prob: float, seed: int, offset: int) -> 
     stream = np.random.Generator(np.random.Philox(key=seed % (1 << 64), counter=offset % (1 << 64)))
     packed = np.zeros(mask_bytes(numels), np.uint8)
     for start in range(0, numels, CHUNK):
-        kept = stream.random(min(CHUNK, numels - start), np.float32) < keep_prob
+        kept = stream.random(min(CHUNK, numels - start), np.float32) < np.float32(keep_prob)
         bits = np.packbits(kept, bitorder="little")
         packed[start // 8 : start // 8 + len(bits)] = bits
     return torch.from_numpy(packed)

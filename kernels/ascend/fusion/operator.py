@@ -6,13 +6,16 @@ The schemas are op-plugin's (op_plugin_functions.yaml). ``register()`` defines t
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from kernels.ascend.device.memory import on_npu
 from kernels.ascend.fusion.arguments import require
+from kernels.ascend.fusion.dropout import make_dropout_mask
 from kernels.ascend.fusion.run import backward, backward_meta, forward, forward_meta
 
 NO_LIMIT = 2147483647
@@ -77,6 +80,14 @@ def npu_fusion_attention_grad(
         actual_seq_qlen=actual_seq_qlen, actual_seq_kvlen=actual_seq_kvlen, sparse_mode=sparse_mode,
         gen_mask_parallel=gen_mask_parallel, sync=sync, softmax_layout=softmax_layout, sink=sink,
     )  # fmt: skip
+
+
+def _npu_dropout_gen_mask(
+    like: Tensor, size: Sequence[int], p: float, seed: int, offset: int, parallel: bool = True, sync: bool = False
+) -> Tensor:
+    """The bits that dropout_mask takes, for weights of this size, each dropped with probability p; like: any tensor."""
+    require(like.device.type == "npu", "the device of self", like.device, "only npu tensors are supported")
+    return on_npu(make_dropout_mask(math.prod(size), 1 - p, seed, offset))
 
 
 _FORWARD = inspect.signature(npu_fusion_attention)

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from kernels.ascend import facade, fusion
+
 VERSION = "0+emulated"
 
 
@@ -26,5 +28,13 @@ def make(name: str, doc: str, version: str = VERSION, **names: Any) -> types.Mod
 
 def install() -> None:
     release = torch.__version__.partition("+")[0]
-    make("torch_npu", "torch_npu, as far as the emulated device goes", f"{release}+emulated", npu=torch.npu)
+    fusion.register()
+    make(
+        "torch_npu",
+        "torch_npu, as far as the emulated device goes",
+        f"{release}+emulated",
+        npu=torch.npu,
+        **fusion.TORCH_NPU,
+    )
     sys.modules["torch_npu.npu"] = torch.npu
+    make("ops_transformer", facade.__doc__ or "", FlashAttention=facade.FlashAttention)
