@@ -18,8 +18,8 @@ def flash_attn(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(attn_out, softmax_lse). Pass everything after v by keyword: the document orders it differently from the schema.
 
-    attn_out is q's shape in layout_out with v's head dim; softmax_lse is float32 [B, N1, S1], [N1, T1] for TND, and of no
-    meaning unless return_softmax_lse. softmax_scale is used as it is: 1.0 is no scaling. metadata: what
+    attn_out is q's shape in layout_out with v's head dim; softmax_lse is float32 [B, N1, S1] ([N1, T1] for TND),
+    meaningless unless return_softmax_lse. softmax_scale is used as it is: 1.0 is no scaling. metadata is what
     flash_attn_metadata returned for the same arguments. Raises RuntimeError as check_flash_attn_arguments does.
     """
     return torch.ops.cann_ops_transformer.flash_attn(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from kernels.ascend.ops.arguments.faults import Fault, refuse
 from kernels.ascend.ops.calls import FlashAttnCall, FlashAttnGradCall
-from kernels.ascend.ops.faults import Fault, refuse
 
 
 class Kernels(NamedTuple):
@@ -56,18 +56,16 @@ class FlashAttnFunction(torch.autograd.Function):
         return None, *gradients, *[None] * (len(call.operands()) - len(gradients))
 
 
-def _faults(call: FlashAttnCall) -> list[Fault]:
+def _faults(call: FlashAttnCall) -> Iterator[Fault]:
     """Why a forward call, fine in itself, has no backward."""
-    faults = []
     if not call.return_softmax_lse:
-        faults.append(Fault("return_softmax_lse", "return_softmax_lse is False: a gradient is computed from softmax_lse, so "
-                                                  "call flash_attn with return_softmax_lse=True"))  # fmt: skip
+        text = "return_softmax_lse is False: gradients are computed from softmax_lse, so call flash_attn with True"
+        yield Fault("return_softmax_lse", text)
     if call.paged:
-        faults.append(Fault("layout_kv", f"layout_kv is {call.layout_kv}: flash_attn_grad knows no paged keys and values"))
+        yield Fault("layout_kv", f"layout_kv is {call.layout_kv}: no gradient goes through pages")
     elif call.layout_out != call.layout_q:
-        faults.append(Fault("layout_out", f"layout_out is {call.layout_out} and layout_q is {call.layout_q}: "
-                                          "flash_attn_grad wants all three layouts equal"))  # fmt: skip
+        layouts = f"layout_q {call.layout_q} and layout_out {call.layout_out}"
+        yield Fault("layout_out", f"there are {layouts}: flash_attn_grad takes equal layouts only")
     if call.softmax_scale == 0.0:
-        faults.append(Fault("softmax_scale", "softmax_scale is 0.0: flash_attn takes it as it is, but flash_attn_grad reads "
-                                             "0.0 as 1/sqrt(D). Pass the scale that you mean"))  # fmt: skip
-    return faults
+        text = "softmax_scale is 0.0: flash_attn uses it as it is, but flash_attn_grad would read it as 1/sqrt(D)"
+        yield Fault("softmax_scale", text)

@@ -1,12 +1,14 @@
 """flash_attn_grad's arithmetic on CPU tensors of any float dtype.
 
-Gradients start as 0: rows past seqused and rows with softmax_lse +inf get and give nothing. The gradients of a key/value
-head add up over its query heads in float32 and are rounded once. softmax_lse holds the sinks, so P is right with them.
+Gradients start as 0: rows past seqused and rows with softmax_lse +inf get and give nothing. The gradients of a
+key/value head add up over its query heads in float32 and are rounded once. softmax_lse holds the
+sinks, so P is right with them.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from torch import Tensor
 
@@ -22,16 +24,14 @@ def compute(call: FlashAttnGradCall) -> tuple[Tensor, Tensor, Tensor]:
     gradients = tuple(x.new_zeros(x.shape) for x in (call.q, call.k, call.v))
     dq, dk, dv = gradients
     of_q, of_kv = (call.cu_seqlens_q, call.seqused_q), (call.cu_seqlens_kv, call.seqused_kv)
-    options = {
+    options: Any = {
         "scale": call.softmax_scale or 1 / math.sqrt(call.q.shape[-1]),  # 0.0, the default, asks for this one
         "mask_mode": call.mask_mode, "win_left": call.win_left, "win_right": call.win_right,
     }  # fmt: skip
     queries = [layouts.views(x, call.layout_q, *of_q, whole=whole) for x in (call.q, call.dout, call.attn_out, dq)]
     keys = [layouts.views(x, call.layout_kv, *of_kv, whole=whole) for x in (call.k, call.v, dk, dv)]
     lses = layouts.lse_views(call.softmax_lse, call.layout_q, *of_q, whole=whole)
-    for (q, dout, attn_out, dq_one), (k, v, dk_one, dv_one), lse in zip(
-        zip(*queries), zip(*keys), lses, strict=True
-    ):
+    for (q, dout, attn_out, dq_one), (k, v, dk_one, dv_one), lse in zip(zip(*queries), zip(*keys), lses, strict=True):
         of_one = kernel(q, k, v, dout, attn_out, lse[..., 0], **options)
         for target, gradient in zip((dq_one, dk_one, dv_one), of_one):
             target.copy_(gradient)

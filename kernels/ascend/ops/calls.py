@@ -10,8 +10,29 @@ from torch import Tensor
 from kernels.ascend.ops import layouts
 
 
+class _Sizes:
+    """Sizes of q and k by their axes' names."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    cu_seqlens_q: Tensor | None
+    layout_q: str
+    layout_kv: str
+
+    def of_q(self, axis: str) -> int:
+        return layouts.size(axis, self.layout_q, self.q.shape)
+
+    def of_kv(self, axis: str) -> int:
+        return layouts.size(axis, self.layout_kv, self.k.shape)
+
+    @property
+    def batch(self) -> int:
+        return self.of_q("B") if self.cu_seqlens_q is None else self.cu_seqlens_q.numel() - 1
+
+
 @dataclass(frozen=True, eq=False)
-class FlashAttnCall:
+class FlashAttnCall(_Sizes):
     """flash_attn(q, k, v, ...). attn_out and softmax_lse describe the outputs when the caller allocates them."""
 
     q: Tensor
@@ -47,32 +68,25 @@ class FlashAttnCall:
         return self.layout_kv in layouts.PAGED
 
     @property
-    def batch(self) -> int:
-        if self.layout_q == "TND":
-            assert self.cu_seqlens_q is not None
-            return self.cu_seqlens_q.numel() - 1
-        return self.q.shape[0]
-
-    @property
     def block_size(self) -> int:
-        """Tokens per block of paged keys."""
-        return self.kv("block_size")
+        """Tokens in a block of paged keys."""
+        return self.of_kv("block_size")
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        axes = layouts.AXES[self.layout_out]
-        return tuple(layouts.size("D", self.layout_kv, self.v.shape) if axis == "D" else self.of_q(axis)
-                     for axis in axes)  # fmt: skip
+        """attn_out: q's axes in the order of layout_out, v's head dim."""
+        dim_v = layouts.size("D", self.layout_kv, self.v.shape)
+        return tuple(dim_v if axis == "D" else self.of_q(axis) for axis in layouts.AXES[self.layout_out])
 
-    def of_q(self, axis: str) -> int:
-        return layouts.size(axis, self.layout_q, self.q.shape)
-
-    def kv(self, axis: str) -> int:
-        return layouts.size(axis, self.layout_kv, self.k.shape)
+    def shapes(self) -> str:
+        """All shapes, for messages."""
+        tensors = [("q", self.q, self.layout_q), ("k", self.k, self.layout_kv), ("v", self.v, self.layout_kv)]
+        texts = [f"{name} {layouts.named(layout, x.shape)}" for name, x, layout in tensors]
+        return ", ".join(texts if self.attn_out is None else [*texts, f"attn_out {list(self.attn_out.shape)}"])
 
 
 @dataclass(frozen=True, eq=False)
-class FlashAttnGradCall:
+class FlashAttnGradCall(_Sizes):
     """flash_attn_grad(q, k, v, dout, attn_out, softmax_lse, ...)."""
 
     q: Tensor
@@ -98,20 +112,14 @@ class FlashAttnGradCall:
     layout_kv: str = "BSND"
     layout_out: str = "BSND"
 
-    @property
-    def batch(self) -> int:
-        return self.q.shape[0] if self.cu_seqlens_q is None else self.cu_seqlens_q.numel() - 1
-
-    def of_q(self, axis: str) -> int:
-        return layouts.size(axis, self.layout_q, self.q.shape)
-
-    def kv(self, axis: str) -> int:
-        return layouts.size(axis, self.layout_kv, self.k.shape)
+    def operands(self) -> tuple[Any, ...]:
+        """What the operator takes, by position."""
+        return tuple(getattr(self, f.name) for f in fields(self))
 
 
 @dataclass(frozen=True, eq=False)
 class FlashAttnMetadataCall:
-    """flash_attn_metadata(num_heads_q, num_heads_kv, head_dim, *, ...)."""
+    """flash_attn_metadata(num_heads_q, num_heads_kv, head_dim, *, ...) as it is called."""
 
     num_heads_q: int
     num_heads_kv: int
@@ -131,3 +139,28 @@ class FlashAttnMetadataCall:
     layout_kv: str | None = None
     layout_out: str | None = None
     is_grad_enabled: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CompleteMetadataCall:
+    """The same with everything said: -1 for numbers not given. sequences: how many there are."""
+
+    num_heads_q: int
+    num_heads_kv: int
+    head_dim: int
+    head_dim_v: int
+    cu_seqlens_q: Tensor | None
+    cu_seqlens_kv: Tensor | None
+    seqused_q: Tensor | None
+    seqused_kv: Tensor | None
+    batch_size: int
+    max_seqlen_q: int
+    max_seqlen_kv: int
+    mask_mode: int
+    win_left: int
+    win_right: int
+    layout_q: str
+    layout_kv: str
+    layout_out: str
+    is_grad_enabled: bool
+    sequences: int

@@ -1,7 +1,8 @@
 """The same tiles with the hardware's 16-bit casts: FLASHDOJO_NUMERICS=device.
 
-Matrix products read 16-bit operands and add up in float32, so what the softmax hands to them is rounded first: P, not yet
-divided by its sum, and dS, not yet scaled. Everything else stays float32 (flash_attn and flash_attn_grad, op_kernel).
+Matrix products read 16-bit operands and add up in float32, so what the softmax hands to them is rounded first: P, not
+yet divided by its sum, and dS, not yet scaled. Everything else stays float32 (flash_attn and
+flash_attn_grad, op_kernel).
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ def forward(
     seq_q, seq_kv = q.shape[2], k.shape[2]
     limits = band(seq_q, seq_kv, mask_mode, win_left, win_right)
     rows_of = queries.shape[:-1]
-    row_max = queries.new_full((*rows_of, 1), HIDDEN)
-    row_sum, acc = torch.zeros_like(row_max), queries.new_zeros(*rows_of, v.shape[-1])
-    if sinks is not None:  # the online softmax begins with the sink as its first logit
-        row_max += sinks.float().view(1, k.shape[1], -1, 1, 1) - HIDDEN
-        row_sum += 1
+    row_max, row_sum = queries.new_full((*rows_of, 1), HIDDEN), queries.new_zeros(*rows_of, 1)
+    if sinks is not None:  # it is the first logit that the online softmax has seen
+        row_max.copy_(sinks.view(k.shape[1], -1, 1, 1))
+        row_sum.fill_(1)
+    acc = queries.new_zeros(*rows_of, v.shape[-1])
     for i, j in visible_tiles(seq_q, seq_kv, TILE, TILE, mask_mode, win_left, win_right):
         rows, cols = span(i, TILE, seq_q), span(j, TILE, seq_kv)
         scores = _scores(queries, keys, rows, cols, limits, scale)
@@ -55,7 +56,11 @@ def backward(
     douts, lse = _grouped(dout, k), _grouped(softmax_lse[..., None], k)
     sfmg = (douts * _grouped(attn_out, k)).sum(dim=-1, keepdim=True)
     limits = band(q.shape[2], k.shape[2], mask_mode, win_left, win_right)
-    dq, dk, dv = torch.zeros_like(queries), torch.zeros_like(k, dtype=torch.float32), torch.zeros_like(v, dtype=torch.float32)
+    dq, dk, dv = (
+        torch.zeros_like(queries),
+        torch.zeros_like(k, dtype=torch.float32),
+        torch.zeros_like(v, dtype=torch.float32),
+    )
     for i, j in visible_tiles(q.shape[2], k.shape[2], TILE, TILE, mask_mode, win_left, win_right):
         rows, cols = span(i, TILE, q.shape[2]), span(j, TILE, k.shape[2])
         p = torch.exp(_scores(queries, keys, rows, cols, limits, scale) - lse[..., rows, :])

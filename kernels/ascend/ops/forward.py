@@ -1,7 +1,7 @@
 """flash_attn's arithmetic on CPU tensors of any float dtype: layouts unpacked, tiles computed, results packed again.
 
-Contract for rows: one that sees no key has attn_out 0 and softmax_lse +inf, and so have the rows past seqused_q. A sink is
-one more logit per query head that has no value row: it is part of the denominator and of softmax_lse.
+Contract for rows: one that sees no key has attn_out 0 and softmax_lse +inf, and so have the rows past seqused_q. A sink
+is one more logit per query head that has no value row: it is part of the denominator and of softmax_lse.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def compute(call: FlashAttnCall) -> tuple[Tensor, Tensor]:
         layouts.lse_views(lse, call.layout_q, *of_q, whole=whole),
         strict=True,
     ):
-        one_out, one_lse = kernel(q, k, v, call.sinks, call.softmax_scale, call.mask_mode, call.win_left, call.win_right)
+        one_out, one_lse = kernel(
+            q, k, v, call.sinks, call.softmax_scale, call.mask_mode, call.win_left, call.win_right
+        )
         out_view.copy_(one_out)
         lse_view.copy_(one_lse[..., None])
     return out, lse if call.return_softmax_lse else lse.new_zeros(1)

@@ -7,7 +7,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-MASK_SIDE = 2048  # the one size that the operators take, whatever the lengths
+MASK_SHAPE = (2048, 2048)  # the one shape that the operators take, whatever the lengths
 
 
 class MaskMode(IntEnum):
@@ -34,4 +34,4 @@ def mask_mode_number(mask_mode: MaskMode | int | str, operator: str) -> int:
 
 def causal_mask_tensor(device: torch.device | str = "npu") -> Tensor:
     """int8 [2048, 2048], 1 = hidden, ones above the diagonal: what attn_mask is for mask_mode 3 and 4 alike."""
-    return torch.triu(torch.ones(MASK_SIDE, MASK_SIDE, dtype=torch.int8), diagonal=1).to(device)
+    return torch.triu(torch.ones(MASK_SHAPE, dtype=torch.int8), diagonal=1).to(device)

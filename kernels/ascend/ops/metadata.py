@@ -1,9 +1,11 @@
-"""The metadata tensor: as long as the real one, its documented header, and a fingerprint of the arguments it was made from.
+"""The metadata tensor: as long as the real one, its documented header, and a fingerprint of the arguments it is for.
 
-On hardware it holds the split of the work over the cores, and a call with other arguments than the metadata's is undefined
-behaviour. Here no core is scheduled: where the split would be, the arguments are kept, and a call is compared with them.
-Words, int32: 0-7 documented header (sections, split-KV flag, m tile, s2 tile, cube cores, vector cores, output layout, where
-the backward part begins), 8 a mark, 16 and on the fingerprint.
+On hardware it holds the split of the work over the cores, and calling with other arguments than the metadata's is
+undefined behaviour. Here no core is scheduled: where the split would be, the arguments are kept, and a call is compared
+with them.
+
+int32 words: 0 sections, 1 whether keys are split over cores, 2 rows and 3 keys of a tile, 4 cube cores, 5 vector cores,
+6 output layout, 7 where the backward part begins (0: there is none); 8 the mark; from 16 the fingerprint.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ import torch
 from torch import Tensor
 
 from kernels.ascend.ops import layouts, platform
-from kernels.ascend.ops.arguments_metadata import LENGTHS, batch_of
-from kernels.ascend.ops.calls import FlashAttnCall, FlashAttnGradCall, FlashAttnMetadataCall
-from kernels.ascend.ops.faults import Fault
+from kernels.ascend.ops.arguments.faults import Fault
+from kernels.ascend.ops.arguments.grad import LENGTHS
+from kernels.ascend.ops.calls import CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall
 
-HEADER, PER_CORE, BACKWARD_PART, PAGE = 16, 16, 412, 4096
+HEADER, PER_CORE, BACKWARD_PART, PAGE = 16, 16, 412, 4096  # words
 TILE = 128
 MARK_AT, MARK = 8, 0x4F4A4446
-LAYOUT_CODE = {name: code for code, name in enumerate(("", *layouts.AXES))}
-LAYOUT_NAME = {code: name for name, code in LAYOUT_CODE.items()}
-OUTPUT_LAYOUT_CODE = {"BSND": 1, "BNSD": 3, "TND": 4}  # flash_attn_metadata.h
+LAYOUTS = tuple(layouts.AXES)
+OUTPUT_LAYOUT = {"BSND": 1, "BNSD": 3, "TND": 4}  # flash_attn_metadata.h
+WORD_LIMIT = 2**31 - 1
 
 
 class Fingerprint(NamedTuple):
@@ -51,83 +53,88 @@ class Fingerprint(NamedTuple):
     seqused_kv: int
 
 
-def build(call: FlashAttnMetadataCall) -> Tensor:
+def build(call: CompleteMetadataCall) -> Tensor:
     """The metadata tensor on the CPU, for a call that passed its checks."""
     cube, vector = platform.cores()
-    batch = batch_of(call)
-    metadata = torch.zeros(length_of(batch, call.num_heads_kv), dtype=torch.int32)
-    backward_part = HEADER + PER_CORE * (cube + vector) * batch * call.num_heads_kv if call.is_grad_enabled else 0
-    header = (1, 0, TILE, TILE, cube, vector, OUTPUT_LAYOUT_CODE[call.layout_out], backward_part)
+    metadata = torch.zeros(length_of(call), dtype=torch.int32)
+    backward_part = HEADER + PER_CORE * (cube + vector) * call.sequences * call.num_heads_kv
+    header = (1, 0, TILE, TILE, cube, vector, OUTPUT_LAYOUT[call.layout_out], backward_part * call.is_grad_enabled)
     metadata[: len(header)] = torch.tensor(header, dtype=torch.int32)
     metadata[MARK_AT] = MARK
+    longest, windows = (call.max_seqlen_q, call.max_seqlen_kv), (call.win_left, call.win_right)
     fingerprint = Fingerprint(
-        call.num_heads_q, call.num_heads_kv, call.head_dim, call.head_dim_v, batch, call.max_seqlen_q, call.max_seqlen_kv,
-        call.mask_mode, call.win_left, call.win_right, *(LAYOUT_CODE[x] for x in (call.layout_q, call.layout_kv,
-        call.layout_out)), int(call.is_grad_enabled), *(_digest(getattr(call, name)) for name in LENGTHS),
+        call.num_heads_q, call.num_heads_kv, call.head_dim, call.head_dim_v, call.sequences, *longest, call.mask_mode,
+        *windows, *_layouts_of(call), int(call.is_grad_enabled), *_lengths_of(call),
     )  # fmt: skip
-    metadata[HEADER : HEADER + len(fingerprint)] = torch.tensor(fingerprint, dtype=torch.int32)
+    words = [min(value, WORD_LIMIT) for value in fingerprint]
+    metadata[HEADER : HEADER + len(words)] = torch.tensor(words, dtype=torch.int32)
     return metadata
 
 
-def length_of(batch: int, heads_kv: int) -> int:
-    """Words of the tensor: room for every (sequence, head) on every core, in pages of 4096."""
-    words = HEADER + PER_CORE * sum(platform.cores()) * batch * heads_kv + BACKWARD_PART
+def length_of(call: CompleteMetadataCall) -> int:
+    """Words of the tensor: room for every sequence and head on every core, in pages of 4096."""
+    words = HEADER + PER_CORE * sum(platform.cores()) * call.sequences * call.num_heads_kv + BACKWARD_PART
     return -(-words // PAGE) * PAGE
 
 
-def content_faults(call: FlashAttnCall | FlashAttnGradCall, metadata: Tensor) -> Iterator[Fault]:
-    """Where the call's arguments differ from those that metadata was made from; metadata on the CPU."""
-    if metadata.numel() < HEADER + len(Fingerprint._fields) or metadata[MARK_AT] != MARK:
-        yield Fault("metadata", "metadata does not come from flash_attn_metadata: it carries no fingerprint of its arguments "
-                                "(undefined behaviour on hardware). Make it with flash_attn_metadata")
-        return  # fmt: skip
-    words = metadata[HEADER : HEADER + len(Fingerprint._fields)].tolist()
-    made = Fingerprint(*words)
-    now = _of_call(call, made)
-    for name, then, called in zip(Fingerprint._fields, made, now):
-        if then == called:
-            continue
-        if name.startswith("layout"):
-            values = f"{LAYOUT_NAME.get(then)} in flash_attn_metadata and {LAYOUT_NAME[called]} here"
-        elif name in LENGTHS:
-            values = _difference(then, called)
-        elif name == "is_grad_enabled":
-            values = "False in flash_attn_metadata, and a gradient needs True"
-        else:
-            values = f"{then} in flash_attn_metadata and {called} here"
-        yield Fault(f"metadata {name}", f"metadata was made from other arguments: {name} is {values}. Pass the same to both")
+def faults(call: FlashAttnCall | FlashAttnGradCall) -> Iterator[Fault]:
+    """Where the arguments of a call differ from those that its metadata was made from. Tensors are on the CPU."""
+    metadata = call.metadata
+    size = len(Fingerprint._fields)
+    if metadata is None or metadata.numel() < HEADER + size or metadata[MARK_AT] != MARK:
+        yield Fault(
+            "metadata",
+            "metadata carries no fingerprint of the arguments it is for, so flash_attn_metadata did not make it "
+            "(undefined behaviour on hardware). Pass what flash_attn_metadata returns",
+        )
+        return
+    made = Fingerprint(*metadata[HEADER : HEADER + size].tolist())
+    for name, then, now in zip(Fingerprint._fields, made, _of_call(call, made)):
+        if then != min(now, WORD_LIMIT):
+            difference = _difference(name, then, now)
+            text = f"metadata was made for other arguments: {name} is {difference}. Pass the same to both"
+            yield Fault(f"metadata {name}", text)
 
 
 def _of_call(call: FlashAttnCall | FlashAttnGradCall, made: Fingerprint) -> Fingerprint:
-    """What the fingerprint should be for this call. Lengths that one side left out are taken from the other."""
-    backward = isinstance(call, FlashAttnGradCall)
+    """What the fingerprint must be for this call. A longest length that one side leaves out is taken from the other."""
     longest = {}
-    for name, side, lengths in (("q", call.of_q, call.seqused_q), ("kv", call.kv, call.seqused_kv)):
-        then, called = getattr(made, f"max_seqlen_{name}"), getattr(call, f"max_seqlen_{name}")
-        layout = getattr(call, f"layout_{name}")
-        if lengths is None and layout in ("BNSD", "BSND"):
-            longest[name] = called if called not in (-1, then) else side("S")
+    for side, layout, size in (("q", call.layout_q, call.of_q), ("kv", call.layout_kv, call.of_kv)):
+        then, now = getattr(made, f"max_seqlen_{side}"), getattr(call, f"max_seqlen_{side}")
+        if layout in ("BNSD", "BSND") and getattr(call, f"seqused_{side}") is None:
+            longest[side] = size("S") if now == -1 else now
         else:
-            longest[name] = then if -1 in (then, called) else called
+            longest[side] = then if -1 in (then, now) else now
     return Fingerprint(
-        call.of_q("N"), call.kv("N"), call.of_q("D"), layouts.size("D", call.layout_kv, call.v.shape), call.batch,
-        longest["q"], longest["kv"], int(call.mask_mode), call.win_left, call.win_right,
-        *(LAYOUT_CODE[x] for x in (call.layout_q, call.layout_kv, call.layout_out)),
-        1 if backward else made.is_grad_enabled, *(_digest(getattr(call, name)) for name in LENGTHS),
+        call.of_q("N"), call.of_kv("N"), call.of_q("D"), layouts.size("D", call.layout_kv, call.v.shape), call.batch,
+        longest["q"], longest["kv"], int(call.mask_mode), call.win_left, call.win_right, *_layouts_of(call),
+        1 if isinstance(call, FlashAttnGradCall) else made.is_grad_enabled, *_lengths_of(call),
     )  # fmt: skip
 
 
+def _layouts_of(call: CompleteMetadataCall | FlashAttnCall | FlashAttnGradCall) -> tuple[int, int, int]:
+    return LAYOUTS.index(call.layout_q), LAYOUTS.index(call.layout_kv), LAYOUTS.index(call.layout_out)
+
+
+def _lengths_of(call: CompleteMetadataCall | FlashAttnCall | FlashAttnGradCall) -> tuple[int, int, int, int]:
+    cu_q, cu_kv, used_q, used_kv = (_digest(getattr(call, name)) for name in LENGTHS)
+    return cu_q, cu_kv, used_q, used_kv
+
+
 def _digest(lengths: Tensor | None) -> int:
-    """31 bits of a tensor's values; -1 when there is none."""
+    """31 bits of the values; -1 when there are none."""
     if lengths is None:
         return -1
-    values = ",".join(map(str, lengths.tolist()))
-    return int.from_bytes(hashlib.blake2b(values.encode(), digest_size=4).digest()) >> 1
+    return int.from_bytes(hashlib.blake2b(str(lengths.tolist()).encode(), digest_size=4).digest()) >> 1
 
 
-def _difference(then: int, called: int) -> str:
-    if then == -1:
-        return "given here and not in flash_attn_metadata"
-    if called == -1:
-        return "given in flash_attn_metadata and not here"
-    return "different: its values are not those that flash_attn_metadata was given"
+def _difference(name: str, then: int, now: int) -> str:
+    if name in LENGTHS:
+        if -1 in (then, now):
+            return "given there and not here" if now == -1 else "given here and not there"
+        return "given in both, but with other values"
+    if name == "is_grad_enabled":
+        return "False there, and a gradient needs True"
+    if name.startswith("layout"):
+        return f"{LAYOUTS[then]} there and {LAYOUTS[now]} here"
+    return f"{then} there and {now} here"

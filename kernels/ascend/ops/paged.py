@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kernels.ascend.ops.faults import Fault, refuse
+from kernels.ascend.ops.arguments.faults import Fault, refuse
 
 
 def gather(pool: Tensor, layout: str, block_table: Tensor, seqused: Tensor, block_size: int) -> list[Tensor]:

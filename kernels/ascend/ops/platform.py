@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernels.ascend.device.soc import current_soc
-from kernels.ascend.ops.faults import Fault
+from kernels.ascend.ops.arguments.faults import Fault
 
 FAMILY = "950"
 
@@ -14,8 +14,11 @@ def faults() -> Iterator[Fault]:
     """flash_attn and its two companions are built for Ascend 950 only (product tables of their documents)."""
     soc = current_soc()
     if soc.family != FAMILY:
-        yield Fault("soc", f"{soc.name} has no such operator, only Ascend 950PR and 950DT do. On Atlas A2 and A3 (910B, "
-                           "910_93) use torch_npu.npu_fusion_attention")  # fmt: skip
+        yield Fault(
+            "soc",
+            f"{soc.name} has no such operator, only Ascend 950PR and 950DT have it. On Atlas A2 and A3 (910B, 910_93) use "
+            "torch_npu.npu_fusion_attention",
+        )
 
 
 def cores() -> tuple[int, int]:

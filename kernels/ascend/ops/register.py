@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
+from itertools import chain
 from typing import Any, TypeVar
 
 import torch
@@ -10,15 +12,12 @@ from torch import Tensor
 
 from kernels.ascend.device.alias import cpu_alias
 from kernels.ascend.device.memory import on_npu
-from kernels.ascend.ops import backward, forward, layouts, metadata, values
-from kernels.ascend.ops.arguments import (
-    check_flash_attn_arguments,
-    check_flash_attn_grad_arguments,
-    complete_metadata_call,
-)
+from kernels.ascend.ops import backward, forward, layouts, metadata
+from kernels.ascend.ops.arguments import check_flash_attn_arguments, check_flash_attn_grad_arguments, values
+from kernels.ascend.ops.arguments import metadata as metadata_arguments
+from kernels.ascend.ops.arguments.faults import Fault, refuse
 from kernels.ascend.ops.autograd import FlashAttnFunction, Kernels
-from kernels.ascend.ops.calls import FlashAttnCall, FlashAttnGradCall, FlashAttnMetadataCall
-from kernels.ascend.ops.faults import refuse
+from kernels.ascend.ops.calls import CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall, FlashAttnMetadataCall
 
 NAMESPACE = "cann_ops_transformer"
 _OPTIONAL = "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_kv=None, Tensor? seqused_q=None, Tensor? seqused_kv=None"
@@ -29,15 +28,15 @@ SCHEMAS = (
     f"Tensor? attn_mask=None, Tensor? metadata=None, float softmax_scale=1.0, {_MASK}, {_LAYOUTS}, "
     "bool return_softmax_lse=False) -> (Tensor, Tensor)",
     "flash_attn_grad(Tensor q, Tensor k, Tensor v, Tensor dout, Tensor attn_out, Tensor softmax_lse, "
-    f"{_OPTIONAL}, Tensor? sinks=None, Tensor? attn_mask=None, Tensor? metadata=None, float softmax_scale=0.0, {_MASK}, "
-    f"{_LAYOUTS}) -> (Tensor, Tensor, Tensor)",
+    f"{_OPTIONAL}, Tensor? sinks=None, Tensor? attn_mask=None, Tensor? metadata=None, float softmax_scale=0.0, "
+    f"{_MASK}, {_LAYOUTS}) -> (Tensor, Tensor, Tensor)",
     "flash_attn_metadata(int num_heads_q, int num_heads_kv, int head_dim, *, int? head_dim_v=None, "
     f"{_OPTIONAL}, int? batch_size=None, int? max_seqlen_q=None, int? max_seqlen_kv=None, int? mask_mode=None, "
     "int? win_left=None, int? win_right=None, str? layout_q=None, str? layout_kv=None, str? layout_out=None, "
     "bool is_grad_enabled=False) -> Tensor",
 )
 
-Call = TypeVar("Call", FlashAttnCall, FlashAttnGradCall, FlashAttnMetadataCall)
+Call = TypeVar("Call", FlashAttnCall, FlashAttnGradCall, CompleteMetadataCall)
 _library: list[torch.library.Library] = []  # registrations live as long as this object does
 
 
@@ -53,7 +52,7 @@ def register() -> None:
         ("flash_attn_grad", _flash_attn_grad, _flash_attn_grad_shapes),
     ):
         library.impl(name, on_device, "PrivateUse1")
-        library.impl(name, _elsewhere(name), "CPU")
+        library.impl(name, _refuse_cpu(name), "CPU")
         torch.library.register_fake(f"{NAMESPACE}::{name}", shapes, lib=library)
     library.impl("flash_attn", _flash_attn_autograd, "Autograd")
     library.impl("flash_attn_metadata", _flash_attn_metadata, "CompositeExplicitAutograd")
@@ -64,8 +63,7 @@ def register() -> None:
 def _flash_attn(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     check_flash_attn_arguments(*args, **kwargs)
     call = _on_cpu(FlashAttnCall(*args, **kwargs))
-    assert call.metadata is not None
-    refuse("flash_attn", [*metadata.content_faults(call, call.metadata), *values.faults_beyond(call)])
+    refuse("flash_attn", chain(metadata.faults(call), values.faults_beyond(call)))
     attn_out, softmax_lse = forward.compute(call)
     return on_npu(attn_out), on_npu(softmax_lse)
 
@@ -77,11 +75,14 @@ def _flash_attn_shapes(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     return call.q.new_empty(call.out_shape), call.q.new_empty(lse, dtype=torch.float32)
 
 
+def _flash_attn_autograd(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    return FlashAttnFunction.apply(OPERATORS, *FlashAttnCall(*args, **kwargs).operands())
+
+
 def _flash_attn_grad(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
     check_flash_attn_grad_arguments(*args, **kwargs)
     call = _on_cpu(FlashAttnGradCall(*args, **kwargs))
-    assert call.metadata is not None
-    refuse("flash_attn_grad", [*metadata.content_faults(call, call.metadata), *values.faults_beyond(call)])
+    refuse("flash_attn_grad", chain(metadata.faults(call), values.faults_beyond(call)))
     dq, dk, dv = backward.compute(call)
     return on_npu(dq), on_npu(dk), on_npu(dv)
 
@@ -93,42 +94,44 @@ def _flash_attn_grad_shapes(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
 
 
 def _flash_attn_metadata(*args: Any, **kwargs: Any) -> Tensor:
-    call = _on_cpu(complete_metadata_call(*args, **kwargs))
+    call = _on_cpu(_checked_metadata_call(*args, **kwargs))
     refuse("flash_attn_metadata", values.faults(call))
     return on_npu(metadata.build(call))
 
 
 def _flash_attn_metadata_shapes(*args: Any, **kwargs: Any) -> Tensor:
-    call = complete_metadata_call(*args, **kwargs)
-    return torch.empty(metadata.length_of(metadata.batch_of(call), call.num_heads_kv), dtype=torch.int32, device="npu")
+    call = _checked_metadata_call(*args, **kwargs)
+    return torch.empty(metadata.length_of(call), dtype=torch.int32, device="npu")
 
 
-def _flash_attn_autograd(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    return FlashAttnFunction.apply(OPERATORS, *FlashAttnCall(*args, **kwargs).operands())
+def _checked_metadata_call(*args: Any, **kwargs: Any) -> CompleteMetadataCall:
+    call = metadata_arguments.complete(FlashAttnMetadataCall(*args, **kwargs))
+    refuse("flash_attn_metadata", metadata_arguments.faults(call))
+    return call
 
 
-def _below_autograd(call: FlashAttnCall) -> tuple[Tensor, Tensor]:
+def _on_cpu(call: Call) -> Call:
+    """The same call on the same memory, seen from the CPU."""
+    given = {f.name: getattr(call, f.name) for f in fields(call)}
+    aliases: Any = {name: cpu_alias(x) for name, x in given.items() if isinstance(x, Tensor) and x.device.type == "npu"}
+    return replace(call, **aliases)
+
+
+def _refuse_cpu(name: str) -> Callable[..., None]:
+    def refused(*args: Any, **kwargs: Any) -> None:
+        text = "q, k and v are on the CPU, and the operator runs on the NPU only: move them with .npu() or .to('npu')"
+        refuse(name, [Fault("q", text)])
+
+    return refused
+
+
+def _forward_operator(call: FlashAttnCall) -> tuple[Tensor, Tensor]:
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.cann_ops_transformer.flash_attn(*call.operands())
 
 
 def _grad_operator(call: FlashAttnGradCall) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.ops.cann_ops_transformer.flash_attn_grad(*(getattr(call, f.name) for f in fields(call)))
+    return torch.ops.cann_ops_transformer.flash_attn_grad(*call.operands())
 
 
-OPERATORS = Kernels(_below_autograd, _grad_operator)
-ARITHMETIC = Kernels(forward.compute, backward.compute)
-
-
-def _elsewhere(name: str) -> Any:
-    def refuse_cpu(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{name}: q, k and v are on the CPU, and the operator runs on the NPU only: move them with "
-                           '.npu() or .to("npu")')  # fmt: skip
-
-    return refuse_cpu
-
-
-def _on_cpu(call: Call) -> Call:
-    """The same call on the same memory, seen from the CPU."""
-    tensors = {f.name: x for f in fields(call) if isinstance(x := getattr(call, f.name), Tensor) and x.is_npu}
-    return replace(call, **{name: cpu_alias(x) for name, x in tensors.items()})
+OPERATORS = Kernels(_forward_operator, _grad_operator)

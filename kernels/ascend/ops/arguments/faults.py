@@ -5,12 +5,12 @@ The real operator stops at the first fault. Here the rest is listed as well, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from torch import Tensor
 
-ALSO = 4  # how many later faults are worth reading at once
+TOLD = 5  # how many faults are worth reading at once
 
 
 class Fault(NamedTuple):
@@ -25,7 +25,7 @@ def refuse(operator: str, faults: Iterable[Fault]) -> None:
     found: dict[str, str] = {}
     for fault in faults:
         found.setdefault(fault.argument, fault.text)
-        if len(found) > ALSO:
+        if len(found) == TOLD:
             break
     if found:
         first, *later = found.values()
@@ -37,12 +37,16 @@ def seen(x: Tensor) -> str:
     return f"{str(x.dtype).removeprefix('torch.')} {list(x.shape)}"
 
 
-def one_device(tensors: dict[str, Tensor | None]) -> Iterable[Fault]:
+def one_device(tensors: dict[str, Tensor | None]) -> Iterator[Fault]:
     """A kernel reads one device's memory. Tensors by argument name; those that are not given are None."""
-    given = {name: x.device for name, x in tensors.items() if x is not None}
-    if len(set(given.values())) > 1:
-        home = next(iter(given.values()))
-        name, device = next((name, device) for name, device in given.items() if device != home)
-        places = ", ".join(f"{name} on {device}" for name, device in given.items())
-        yield Fault(name, f"{name} is on {device}: all tensors must be on one device ({places}). "
-                          "Move it with .npu() or .to(device)")  # fmt: skip
+    places = {name: x.device for name, x in tensors.items() if x is not None}
+    if len(set(places.values())) > 1:
+        npu = [device for device in places.values() if device.type == "npu"]
+        home = npu[0] if npu else next(iter(places.values()))
+        stranger = next(name for name, device in places.items() if device != home)
+        listed = ", ".join(f"{name} on {device}" for name, device in places.items())
+        yield Fault(
+            stranger,
+            f"{stranger} is on {places[stranger]}: all tensors must be on {home}, but there are {listed}. Move it with "
+            f".to({home.type!r})",
+        )

@@ -1,0 +1,30 @@
+"""The argument checks as functions of their own: the operators' arguments, tensors on any device, meta included.
+
+They judge everything but the content of metadata and the values in cu_seqlens, seqused and block_table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernels.ascend.ops.arguments import forward, grad, metadata
+from kernels.ascend.ops.arguments.faults import refuse
+from kernels.ascend.ops.calls import FlashAttnCall, FlashAttnGradCall, FlashAttnMetadataCall
+
+
+def check_flash_attn_arguments(*args: Any, **kwargs: Any) -> None:
+    """Arguments of flash_attn; attn_out and softmax_lse may be given, too, as descriptions of the outputs.
+
+    Raises RuntimeError naming argument, value and rule: of the fault that the operator meets first, then of others.
+    """
+    refuse("flash_attn", forward.faults(FlashAttnCall(*args, **kwargs)))
+
+
+def check_flash_attn_grad_arguments(*args: Any, **kwargs: Any) -> None:
+    """Arguments of flash_attn_grad. Raises RuntimeError as check_flash_attn_arguments does."""
+    refuse("flash_attn_grad", grad.faults(FlashAttnGradCall(*args, **kwargs)))
+
+
+def check_flash_attn_metadata_arguments(*args: Any, **kwargs: Any) -> None:
+    """Arguments of flash_attn_metadata. Raises RuntimeError, or ValueError when nothing says how many sequences."""
+    refuse("flash_attn_metadata", metadata.faults(metadata.complete(FlashAttnMetadataCall(*args, **kwargs))))
