@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from typing import TYPE_CHECKING
 
 from grader.text import Text, say
@@ -10,16 +11,26 @@ from grader.text import Text, say
 if TYPE_CHECKING:
     from kernels.ascend.backend import Backend
 
-REAL = ("950", "910B")  # kinds of kernels.ascend.backend.detect
+REAL = ("950", "910B")  # kinds of kernels.machine.detect
+
+
+def npu_here() -> str | None:
+    """The chip of this machine's NPU, None without one that works. Costs nothing where torch_npu is not installed."""
+    if importlib.util.find_spec("torch_npu") is None:
+        return None
+    backend, chip = kernels_here()
+    return chip.en if backend is not None else None
 
 
 @functools.cache
 def kernels_here() -> tuple[Backend | None, Text]:
     """The real NPU's forward and backward, or None and why there is none."""
-    from kernels.ascend.backend import backend_for, detect  # looks for CANN: only when a check asks
+    from kernels.machine import detect
 
     found = detect()
     if found.kind in REAL and not found.problem:
+        from kernels.ascend.backend import backend_for  # brings the NPU into this process
+
         return backend_for(found), Text(found.soc or "", found.soc or "")
     if found.problem:
         return None, say(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.exit_codes import BROKEN, FAILED, PASSED, USAGE
+from grader.hardware import npu_here
 from grader.inputs import Secret
 from grader.isolation import notice
 from grader.subject import Where
@@ -24,11 +25,10 @@ MAX_ITEMS = 4096  # of any one list or table in the evidence
 MAX_TEXT = 500  # characters of anything learner code says
 
 
-def document(
-    submissions: Iterable[dict[str, Any]], *, secret: Secret, isolation: Iterable[str] = (), npu: str | None = None
-) -> dict[str, Any]:
-    """The whole document, in the order of the submissions."""
+def document(submissions: Iterable[dict[str, Any]], *, secret: Secret, isolation: Iterable[str] = ()) -> dict[str, Any]:
+    """The whole document, in the order of the submissions. Its device is the NPU that hardware checks compare with."""
     rows, in_force = list(submissions), list(isolation)
+    npu = npu_here()
     weak = notice(in_force) if any(row["exercises"] for row in rows) else None
     return {
         "schema_version": SCHEMA_VERSION,

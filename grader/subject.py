@@ -50,6 +50,7 @@ class Trace:
     matmuls: set[tuple[int, int, int, int]] = field(default_factory=set)  # the (batch, m, k, n) of products, each once
     exponentials: dict[int, int] = field(default_factory=dict)  # longest dimension -> elements exponentiated
     operators: dict[str, int] = field(default_factory=dict)  # "npu.npu_fusion_attention" -> calls; none of torch's
+    origins: tuple[str, ...] = ()  # the operator, of these, that gave each tensor of the value as it is; "" for none
 
 
 @dataclass

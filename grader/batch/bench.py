@@ -110,7 +110,7 @@ class Bench:
 
     def _graded(self, program: Program, student: str) -> dict[str, Any]:
         stage = self.stage or which_stage.said(program, self.course)
-        self._require_walls()
+        self._require_walls(stage.device)
         self._require_room()
         row = self.desk.grade(
             program,
@@ -126,9 +126,9 @@ class Bench:
             row["message"] = other.to_json()
         return row
 
-    def _require_walls(self) -> None:
+    def _require_walls(self, device: str) -> None:
         if self.plan.require:
-            self.desk.template.start()
+            self.desk.template.on(device).start()
             missing = set(self.plan.require) - set(self.isolation)
             if missing:
                 raise Refused(

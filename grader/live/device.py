@@ -62,12 +62,12 @@ class Npu(Device):
         if name is None or self.emulated is None:
             yield
             return
-        before = self.emulated.current_soc().name
-        self.emulated.use_soc(name)
+        before = self.emulated.soc.current_soc().name
+        self.emulated.soc.use_soc(name)
         try:
             yield
         finally:
-            self.emulated.use_soc(before)
+            self.emulated.soc.use_soc(before)
 
 
 def device(name: str) -> Device:

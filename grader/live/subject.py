@@ -147,7 +147,7 @@ class LiveSubject:
             seconds=seconds,
         )
         if observer is not None and observe:
-            outcome.trace = Trace(**observer.trace())
+            outcome.trace = Trace(**observer.trace(), origins=tuple(observer.origins(_tensors(value))))
         if isinstance(observer, PeakObserver):
             outcome.peak_bytes, outcome.held_bytes = observer.peak_bytes, 0
         return outcome

@@ -54,7 +54,7 @@ class Runner:
 
     def _grade_hostile(self, path: Path, stage: Stage) -> dict[str, Any]:
         program = submission.read(path)
-        template = self._hostile.template
+        template = self._hostile.template.on(stage.device)
         template.start()
         pid, folder = template.place
         before = _files(folder)

@@ -70,7 +70,7 @@ class Template:
     def __init__(self, walls: Iterable[str] = LAYERS, device: str = "cpu") -> None:
         self.walls, self.device = tuple(walls), device
         self._other: Template | None = None  # the one for another device
-        self.layers: dict[str, tuple[bool, str]] = {}
+        self._layers: dict[str, tuple[bool, str]] = {}
         self._lock = threading.RLock()
         self._controls: dict[tuple[str, ...], socket.socket] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -116,7 +116,12 @@ class Template:
             self.generation += 1
             self.baselines.clear()
             layers = self._answer(ours, START_SECONDS)["layers"]
-            self.layers = {name: (bool(ok), str(detail)) for name, (ok, detail) in layers.items()}
+            self._layers = {name: (bool(ok), str(detail)) for name, (ok, detail) in layers.items()}
+
+    @property
+    def layers(self) -> dict[str, tuple[bool, str]]:
+        """By layer, whether it is in force and what there is to say; empty before a start. Every device's are alike."""
+        return self._layers or (self._other.layers if self._other is not None else {})
 
     @property
     def place(self) -> tuple[int, str]:

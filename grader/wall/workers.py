@@ -305,6 +305,7 @@ def _trace(found: Any) -> Trace:
         },
         exponentials={int(key): n for key, n in _counts(found.get("exponentials")).items() if key.isdecimal()},
         operators=_counts(found.get("operators")),
+        origins=tuple(clean(name, 80) for name in _list(found.get("origins"))),
     )
 
 

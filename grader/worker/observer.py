@@ -48,6 +48,7 @@ class Observer(TorchDispatchMode):
         self._matmuls: set[tuple[int, int, int, int]] = set()
         self._exponentials: dict[int, int] = {}
         self._operators: dict[str, int] = {}
+        self._made: list[tuple[str, torch.Tensor]] = []  # what operators that are not torch's gave
 
     def __enter__(self) -> Observer:
         super().__enter__()
@@ -80,11 +81,18 @@ class Observer(TorchDispatchMode):
             self._exponential(args)
         elif foreign:
             self._operators[name] = self._operators.get(name, 0) + 1
+            made = result if isinstance(result, (tuple, list)) else (result,)
+            self._made += [(name, tensor.detach()) for tensor in made if isinstance(tensor, torch.Tensor)]
         if allocates:
             for tensor in result if isinstance(result, (tuple, list)) else (result,):
                 if isinstance(tensor, torch.Tensor):
                     self._output(name, tensor)
         return result
+
+    def origins(self, tensors: Iterable[torch.Tensor]) -> list[str]:
+        """For each tensor the operator, none of torch's, that gave these very values in whatever order; "" for none."""
+        made = [(name, _values(tensor)) for name, tensor in self._made]
+        return [next((name for name, known in made if torch.equal(known, own)), "") for own in map(_values, tensors)]
 
     def _product(self, a: torch.Tensor, b: torch.Tensor) -> None:
         batch = a.shape[0] if a.dim() == 3 else 1
@@ -105,6 +113,13 @@ class Observer(TorchDispatchMode):
         elements = tensor.numel()
         if elements > self._largest[0]:
             self._largest = (elements, tuple(tensor.shape), name)
+
+
+def _values(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements as integers, sorted: the same for every layout of the same values."""
+    flat = tensor.detach().cpu().flatten()
+    integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(flat.element_size())
+    return (flat.view(integer) if integer is not None else flat.to(torch.float64)).sort().values
 
 
 class PeakObserver(Observer):

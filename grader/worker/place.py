@@ -42,19 +42,19 @@ class Npu(Place):
     """The emulated device; ``device`` is the package ``kernels.ascend.device``."""
 
     def __init__(self, device: Any):
-        self.to_npu: Callable[[Tensor], Tensor] = device.to_npu
-        self.to_cpu: Callable[[Tensor], Tensor] = device.to_cpu
+        self.npu_alias: Callable[[Tensor], Tensor] = device.alias.npu_alias
+        self.cpu_alias: Callable[[Tensor], Tensor] = device.alias.cpu_alias
         self.launch = device.queue.launch
-        self.use_soc = device.use_soc
+        self.use_soc = device.soc.use_soc
 
     def inward(self, value: Any) -> Any:
         if type(value) is Provided:
             return make(value, self.launch)
-        return each_tensor(value, self.to_npu, self.inward)
+        return each_tensor(value, self.npu_alias, self.inward)
 
     def outward(self, value: Any) -> Any:
         def out(tensor: Tensor) -> Tensor:
-            return self.to_cpu(tensor.detach()) if tensor.device.type == "npu" else tensor
+            return self.cpu_alias(tensor.detach()) if tensor.device.type == "npu" else tensor
 
         return each_tensor(value, out, self.outward)
 

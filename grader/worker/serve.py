@@ -24,7 +24,7 @@ from .memory import trim, warm_up
 from .observer import Observer
 from .program import Missing, OutOfTime, Program, report
 
-MATMULS_TOLD = 50_000
+MATMULS_TOLD, ORIGINS_TOLD = 50_000, 16
 
 
 def start_alike() -> None:
@@ -151,8 +151,9 @@ class Worker:
             value = function(*args, **kwargs)
         seconds = time.perf_counter() - start
         trace = observer.trace() if observer is not None else None
-        if trace is not None:
+        if observer is not None and trace is not None:
             trace["matmuls"] = list(trace["matmuls"])[:MATMULS_TOLD]
+            trace["origins"] = observer.origins(tensors_in(value)[:ORIGINS_TOLD])
         shown = outputs[0] if outputs is not None else value
         head = {
             "ok": True,
