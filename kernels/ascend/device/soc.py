@@ -81,9 +81,10 @@ def find_soc(name: str) -> Soc:
     Raises ValueError with the known names. "910B" is ambiguous and refused: the chip called Ascend910B is of the first
     generation, what is called "the 910B" today is one of Ascend910B1 to Ascend910B4.
     """
-    short = name.strip().lower().removeprefix("ascend")
+    whole = name.strip().lower()
+    short = whole.removeprefix("ascend")
     for soc in SOCS.values():
-        if soc.name.lower() in (name.strip().lower(), "ascend" + short) and not (short == "910b" != name.strip().lower()):
+        if soc.name.lower() == whole or (soc.name.lower() == "ascend" + short and short != "910b"):
             return soc
     if short in FAMILIES:
         return SOCS[FAMILIES[short]]
