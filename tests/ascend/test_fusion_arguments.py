@@ -1,0 +1,249 @@
+"""What npu_fusion_attention refuses: argument, value and rule in the message, upstream's order of checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import kernels.ascend
+from kernels.ascend.device import soc
+
+kernels.ascend.install()
+import torch_npu  # noqa: E402
+
+B, N, NK, SQ, SKV, D = 2, 4, 2, 9, 13, 16
+
+
+@pytest.fixture(autouse=True)
+def a_910b():
+    before = soc.current_soc().name
+    soc.use_soc("Ascend910B3")
+    yield
+    soc.use_soc(before)
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    return torch.zeros(*shape, dtype=dtype, device="npu")
+
+
+def call(**changes: Any) -> Any:
+    arguments: dict[str, Any] = {
+        "query": zeros(B, N, SQ, D), "key": zeros(B, NK, SKV, D), "value": zeros(B, NK, SKV, D), "head_num": N,
+        "input_layout": "BNSD",
+    }  # fmt: skip
+    return torch_npu.npu_fusion_attention(**arguments | changes)
+
+
+def packed(**changes: Any) -> Any:
+    arguments: dict[str, Any] = {
+        "query": zeros(5, N, D), "key": zeros(7, NK, D), "value": zeros(7, NK, D), "head_num": N,
+        "input_layout": "TND", "actual_seq_qlen": [2, 5], "actual_seq_kvlen": [3, 7],
+    }  # fmt: skip
+    return torch_npu.npu_fusion_attention(**arguments | changes)
+
+
+def mask(*shape: int, dtype: torch.dtype = torch.bool) -> torch.Tensor:
+    return torch.ones(*shape).triu(1).to(dtype).npu()
+
+
+def flipped() -> torch.Tensor:
+    return torch.ones(2048, 2048).tril().bool().npu()
+
+
+CALLS = {
+    "head_num 0": (dict(head_num=0), "head_num is 0", "greater than 0"),
+    "rank of query": (dict(query=zeros(SQ, D)), "rank of query is 2", "3 or 4"),
+    "rank of key": (dict(key=zeros(1, B, NK, SKV, D)), "rank of key is 5", "3 or 4"),
+    "keep_prob 0": (dict(keep_prob=0.0), "keep_prob is 0", "(0, 1]"),
+    "keep_prob 1.5": (dict(keep_prob=1.5), "keep_prob is 1.5", "(0, 1]"),
+    "layout": (dict(input_layout="BNS"), "input_layout is 'BNS'", "BSH, SBH, BSND, BNSD, TND"),
+    "softmax_layout": (dict(softmax_layout="NTD"), "softmax_layout is 'NTD'", '"TND"'),
+    "softmax_layout elsewhere": (dict(softmax_layout="TND"), "softmax_layout", 'input_layout "TND" only'),
+    "sparse_mode 7": (dict(sparse_mode=7), "sparse_mode is 7", "[0, 6]"),
+    "sparse_mode -1": (dict(sparse_mode=-1), "sparse_mode is -1", "[0, 6]"),
+    "tnd": (dict(input_layout="tnd", sparse_mode=8), "sparse_mode is 8", "[0, 6]"),
+    "dtype": (dict(query=zeros(B, N, SQ, D, dtype=torch.float64)), "dtype of query is torch.float64", "float32"),
+    "integers": (dict(query=zeros(B, N, SQ, D, dtype=torch.int32)), "dtype of query is torch.int32", "float16"),
+    "two dtypes": (dict(key=zeros(B, NK, SKV, D, dtype=torch.bfloat16)), "dtype of key", "that of query"),
+    "layout and rank": (dict(input_layout="BSH"), "rank of query is 4", "layout BSH has rank 3"),
+    "empty": (dict(query=zeros(B, N, 0, D)), "shape of query is (2, 4, 0, 16)", "no dimension may be 0"),
+    "head_num of another": (dict(head_num=8), "head_num is 8", "has 4 heads"),
+    "batch": (dict(key=zeros(3, NK, SKV, D)), "batch size of key is 3", "that of query, 2"),
+    "length of value": (dict(value=zeros(B, NK, 12, D)), "length of value is 12", "that of key, 13"),
+    "head dimension of key": (dict(key=zeros(B, NK, SKV, 8)), "head dimension of key is 8", "16"),
+    "heads of value": (dict(value=zeros(B, 1, SKV, D)), "number of heads of value is 1", "that of key, 2"),
+    "heads of key": (
+        dict(key=zeros(B, 3, SKV, D), value=zeros(B, 3, SKV, D)), "number of heads of key is 3", "divide",
+    ),
+    "wide value": (dict(value=zeros(B, NK, SKV, 32)), "head dimension of value is 32", "16"),
+    "head dimension 769": (
+        {"query": zeros(1, 1, 2, 769), "key": zeros(1, 1, 2, 769), "value": zeros(1, 1, 2, 769), "head_num": 1},
+        "head dimension of query is 769", "[1, 768]",
+    ),
+    "heads 257": (
+        {"query": zeros(1, 257, 2, 1), "key": zeros(1, 1, 2, 1), "value": zeros(1, 1, 2, 1), "head_num": 257},
+        "head_num is 257", "[1, 256]",
+    ),
+    "dtype of mask": (dict(atten_mask=mask(SQ, SKV, dtype=torch.float16)), "dtype of atten_mask", "True = masked"),
+    "int8 mask": (dict(atten_mask=mask(SQ, SKV, dtype=torch.int8)), "dtype of atten_mask is torch.int8", "uint8"),
+    "shape of a whole mask": (dict(atten_mask=mask(SKV, SQ)), "shape of atten_mask is (13, 9)", "(9, 13)"),
+    "whole mask for mode 3": (
+        dict(atten_mask=mask(SQ, SKV), sparse_mode=3), "shape of atten_mask is (9, 13)", "(2048, 2048)",
+    ),
+    "polarity": (dict(atten_mask=flipped(), sparse_mode=3), "content of atten_mask", "True strictly above"),
+    "rectangle": (
+        dict(atten_mask=mask(3072, 2048), sparse_mode=6, prefix=[4, 4]), "content of atten_mask", "right half is True",
+    ),
+    "empty band": (
+        dict(atten_mask=mask(2048, 2048), sparse_mode=4, pre_tockens=-3, next_tockens=2), "pre_tockens is -3",
+        "next_tockens is 2",
+    ),
+    "no prefix": (dict(atten_mask=mask(B, 1, SQ, SKV), sparse_mode=5), "prefix is None", "one length per batch"),
+    "short prefix": (
+        dict(atten_mask=mask(B, 1, SQ, SKV), sparse_mode=5, prefix=[5]), "length of prefix is 1", "per batch, 2",
+    ),
+    "small prefix": (
+        dict(atten_mask=mask(B, 1, SQ, SKV), sparse_mode=5, prefix=[5, 3]), "prefix is [5, 3]", "Skv - Sq",
+    ),
+    "mask of mode 5": (
+        dict(atten_mask=mask(SQ, SKV), sparse_mode=5, prefix=[5, 5]), "shape of atten_mask is (9, 13)", "(2, 1, 9, 13)",
+    ),
+    "inner_precise": (dict(inner_precise=3), "inner_precise is 3", "0, 1 or 2"),
+    "padding_mask": (dict(padding_mask=zeros(B, SKV)), "padding_mask", "atten_mask"),
+    "dtype of pse": (dict(pse=zeros(B, N, SQ, SKV, dtype=torch.float32)), "dtype of pse", "float16"),
+    "shape of pse": (dict(pse=zeros(SQ, SKV)), "shape of pse is (9, 13)", "(1, 4, 9, 13)"),
+    "dtype of sink": (dict(sink=zeros(N)), "dtype of sink is torch.float16", "float32"),
+    "shape of sink": (dict(sink=zeros(NK, dtype=torch.float32)), "shape of sink is (2,)", "(4,)"),
+    "dropout_mask": (
+        dict(keep_prob=0.5, dropout_mask=zeros(8, dtype=torch.uint8)), "size of dropout_mask is 8", "128",
+    ),
+    "float dropout_mask": (dict(keep_prob=0.5, dropout_mask=zeros(900)), "dtype of dropout_mask", "uint8"),
+}  # fmt: skip
+PACKED = {
+    "no lengths": (dict(actual_seq_qlen=None), "actual_seq_qlen is None", "cumulative"),
+    "empty lengths": (dict(actual_seq_kvlen=[]), "actual_seq_kvlen is []", "cumulative"),
+    "two lists": (dict(actual_seq_kvlen=[7]), "length of actual_seq_kvlen is 1", "actual_seq_qlen, 2"),
+    "lengths, not ends": (dict(actual_seq_qlen=[3, 2]), "actual_seq_qlen is [3, 2]", "never fall"),
+    "too many tokens": (dict(actual_seq_kvlen=[3, 9]), "actual_seq_kvlen is [3, 9]", "key has 7 tokens"),
+    "sparse_mode 5": (dict(sparse_mode=5), "sparse_mode is 5", "[0, 5) or (5, 8]"),
+    "sparse_mode 9": (dict(sparse_mode=9), "sparse_mode is 9", "[0, 5) or (5, 8]"),
+    "a mask per batch": (dict(atten_mask=mask(2, 1, 3, 4)), "shape of atten_mask is (2, 1, 3, 4)", "[(3, 4)]"),
+    "pse": (dict(pse=zeros(2, N, 3, 4)), "pse is given", "ALiBi"),
+    "pse and mode 7": (dict(pse=zeros(2, N, 3, 4), sparse_mode=7), "pse is given", "sparse_mode 7 takes none"),
+    "rank": (dict(query=zeros(1, 5, N, D)), "rank of query is 4", "layout TND has rank 3"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_refused(name: str) -> None:
+    changes, *words = CALLS[name]
+    with pytest.raises(RuntimeError) as caught:
+        call(**changes)
+    for word in ("npu_fusion_attention", *words):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_refused_of_packed_sequences(name: str) -> None:
+    changes, *words = PACKED[name]
+    with pytest.raises(RuntimeError) as caught:
+        packed(**changes)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_what_is_not_wrong_is_taken() -> None:
+    assert call()[0].shape == (B, N, SQ, D)
+    assert packed()[0].shape == (5, N, D)
+
+
+@pytest.mark.parametrize(("layout", "shape", "words"), [("BSH", (B, SQ, 30), "query, 30"), ("SBH", (SQ, B, 64), "32")])
+def test_wide_layouts_need_whole_heads(layout: str, shape: tuple[int, ...], words: str) -> None:
+    key = zeros(*shape[:2], 24)
+    with pytest.raises(RuntimeError, match=words if layout == "BSH" else "last dimension of key is 24"):
+        torch_npu.npu_fusion_attention(zeros(*shape), key, key, 4, layout)
+
+
+def test_the_order_of_the_host_code() -> None:
+    """Of two faults the one that upstream meets first is told."""
+    wrong: dict[str, Any] = {
+        "head_num": 0, "query": zeros(SQ, D), "keep_prob": 2.0, "input_layout": "NBSD", "softmax_layout": "x",
+        "sparse_mode": 9,
+    }  # fmt: skip
+    right: dict[str, Any] = {
+        "head_num": N, "query": zeros(B, N, SQ, D), "keep_prob": 1.0, "input_layout": "BNSD", "softmax_layout": "",
+        "sparse_mode": 0,
+    }  # fmt: skip
+    for name in tuple(wrong):
+        with pytest.raises(RuntimeError, match=name):
+            call(**wrong)
+        wrong[name] = right[name]
+    call(**wrong)
+
+
+def test_cpu_tensors_and_mixed_devices() -> None:
+    with pytest.raises(RuntimeError, match=r"device of query is cpu.*\.npu\(\)"):
+        call(query=torch.zeros(B, N, SQ, D), key=torch.zeros(B, NK, SKV, D), value=torch.zeros(B, NK, SKV, D))
+    with pytest.raises(RuntimeError, match=r"device of value is cpu, but query is on npu:0"):
+        call(value=torch.zeros(B, NK, SKV, D, dtype=torch.float16))
+    with pytest.raises(RuntimeError, match=r"device of atten_mask is cpu"):
+        call(atten_mask=torch.zeros(SQ, SKV, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("Ascend910A", False), ("Ascend910B", False), ("Ascend910B1", True), ("Ascend910B4", True),
+        ("Ascend910_9392", True), ("Ascend950PR_9599", True), ("Ascend950DT_9591", True),
+    ],
+)  # fmt: skip
+def test_the_chips_that_have_it(name: str, taken: bool) -> None:
+    soc.use_soc(name)
+    if taken:
+        call()
+    else:
+        with pytest.raises(RuntimeError, match=f"the SoC is {name}.*Ascend910B1 to B4, Ascend910_93 and Ascend950"):
+            call()
+    sink = zeros(N, dtype=torch.float32)
+    if soc.current_soc().family == "950":
+        with pytest.raises(RuntimeError, match="sink is given, but it is not yet supported on Ascend950"):
+            call(sink=sink)
+    elif taken:
+        call(sink=sink)
+
+
+def test_a_sink_wants_16_bits() -> None:
+    wide = {name: zeros(*shape, dtype=torch.float32) for name, shape in (
+        ("query", (B, N, SQ, D)), ("key", (B, NK, SKV, D)), ("value", (B, NK, SKV, D)))}  # fmt: skip
+    call(**wide)
+    with pytest.raises(RuntimeError, match=r"dtype of query is torch\.float32, but with sink"):
+        call(**wide, sink=zeros(N, dtype=torch.float32))
+
+
+def grad(**changes: Any) -> Any:
+    out, top, total, *_ = call()
+    arguments: dict[str, Any] = {"softmax_max": top, "softmax_sum": total, "attention_in": out} | changes
+    dy = arguments.pop("dy", out)
+    key = zeros(B, NK, SKV, D)
+    return torch_npu.npu_fusion_attention_grad(zeros(B, N, SQ, D), key, key, dy, N, "BNSD", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(dy=zeros(SQ, D)), "rank of dy is 2"),
+        (dict(dy=zeros(B, N, SQ, D, dtype=torch.bfloat16)), "dtype of dy is torch.bfloat16"),
+        (dict(dy=zeros(B, N, SQ, 8)), r"shape of dy is \(2, 4, 9, 8\), but it must be \(2, 4, 9, 16\)"),
+        (dict(softmax_sum=None), "softmax_sum is None"),
+        (dict(softmax_max=zeros(B, N, SQ, dtype=torch.float32)), r"shape of softmax_max is \(2, 4, 9\)"),
+        (dict(attention_in=None), "attention_in is None"),
+        (dict(keep_prob=0.5, seed=1), "numels is 0"),
+        (dict(keep_prob=-1.0), "keep_prob is -1"),
+        (dict(sparse_mode=8), "sparse_mode is 8"),
+    ],
+)
+def test_refused_by_the_gradient(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        grad(**changes)
