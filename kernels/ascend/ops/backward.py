@@ -7,6 +7,7 @@ sinks, so P is right with them.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -14,13 +15,16 @@ from torch import Tensor
 
 from kernels.ascend.ops import device_numerics, layouts, numerics
 from kernels.ascend.ops.calls import FlashAttnGradCall
+from kernels.ascend.tiling import tile_sizes
 from kernels.flash import flash_attention_backward
 
 
 def compute(call: FlashAttnGradCall) -> tuple[Tensor, Tensor, Tensor]:
     """(dq, dk, dv) in the shapes and dtypes of q, k, v; the arguments have passed their checks and lie on the CPU."""
     whole = all(x is None for x in (call.cu_seqlens_q, call.cu_seqlens_kv, call.seqused_q, call.seqused_kv))
-    kernel = device_numerics.backward if numerics.as_on_device() else flash_attention_backward
+    kernel: Any = device_numerics.backward
+    if not numerics.as_on_device():
+        kernel = functools.partial(flash_attention_backward, **tile_sizes()._asdict())
     gradients = tuple(x.new_zeros(x.shape) for x in (call.q, call.k, call.v))
     dq, dk, dv = gradients
     of_q, of_kv = (call.cu_seqlens_q, call.seqused_q), (call.cu_seqlens_kv, call.seqused_kv)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kernels.ascend.ops import device_numerics, layouts, numerics, paged
 from kernels.ascend.ops.calls import FlashAttnCall
+from kernels.ascend.tiling import tile_sizes
 from kernels.flash import flash_attention_forward
 
 
@@ -55,7 +56,7 @@ def _float32(
     """The course's own tiles; float64 inputs stay float64. The output is not yet rounded to the inputs' dtype."""
     wide = torch.promote_types(q.dtype, torch.float32)
     window = {"mask_mode": mask_mode, "win_left": win_left, "win_right": win_right}
-    out, lse = flash_attention_forward(q.to(wide), k, v, scale=scale, **window)
+    out, lse = flash_attention_forward(q.to(wide), k, v, scale=scale, **window, **tile_sizes()._asdict())
     return (out, lse) if sinks is None else add_sinks(out, lse, sinks)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernels.ascend import facade, fusion
+from kernels.ascend import facade, fusion, ops
 
 VERSION = "0+emulated"
 
@@ -29,6 +29,7 @@ def make(name: str, doc: str, version: str = VERSION, **names: Any) -> types.Mod
 def install() -> None:
     release = torch.__version__.partition("+")[0]
     fusion.register()
+    ops.register()
     make(
         "torch_npu",
         "torch_npu, as far as the emulated device goes",
@@ -37,4 +38,9 @@ def install() -> None:
         **fusion.TORCH_NPU,
     )
     sys.modules["torch_npu.npu"] = torch.npu
+    operators = {f.__name__: f for f in (ops.flash_attn, ops.flash_attn_grad, ops.flash_attn_metadata)}
+    make("cann_ops_transformer", ops.__doc__ or "", **operators)
+    make("cann_ops_transformer.ops", ops.__doc__ or "", **operators)
+    make("cann_ops_transformer.ops.attention", ops.__doc__ or "")
+    make("cann_ops_transformer.ops.attention.flash_attn_grad", ops.__doc__ or "", MaskMode=ops.MaskMode, **operators)
     make("ops_transformer", facade.__doc__ or "", FlashAttention=facade.FlashAttention)
