@@ -34,11 +34,11 @@ def install() -> None:
         "torch_npu",
         "torch_npu, as far as the emulated device goes",
         f"{release}+emulated",
-        npu=torch.npu,
+        npu=torch.npu,  # type: ignore[attr-defined]
         **fusion.TORCH_NPU,
     )
-    sys.modules["torch_npu.npu"] = torch.npu
-    operators = {f.__name__: f for f in (ops.flash_attn, ops.flash_attn_grad, ops.flash_attn_metadata)}
+    sys.modules["torch_npu.npu"] = torch.npu  # type: ignore[attr-defined]
+    operators: dict[str, Any] = {f.__name__: f for f in (ops.flash_attn, ops.flash_attn_grad, ops.flash_attn_metadata)}
     make("cann_ops_transformer", ops.__doc__ or "", **operators)
     make("cann_ops_transformer.ops", ops.__doc__ or "", **operators)
     make("cann_ops_transformer.ops.attention", ops.__doc__ or "")
