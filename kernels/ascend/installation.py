@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import sys
 
 import torch
 
@@ -52,5 +51,3 @@ def _import_real() -> None:
                 "is not set (source the set_env.sh of the CANN toolkit), or this machine has no NPU: then uninstall "
                 f"{name.replace('_', '-')}, and the emulated device takes its place."
             ) from error
-
-

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch.utils import backend_registration
 
-from kernels.ascend.device import api, autocast, registration, rng, storage
+from kernels.ascend.device import accelerator, api, autocast, registration, rng, storages
 
-_backend: list[Any] = []
+_module: list[Any] = []  # torch.npu, once it is there
 
 
 def install() -> None:
     """Add the device to torch, once."""
-    if _backend:
+    if _module:
         return
     module = api.module()
     backend_registration._setup_privateuseone_for_python_backend("npu", backend_module=module)
-    _backend.append(module)
+    _module.append(module)
     registration.register()
     autocast.register()
-    storage.register_storages()
-    torch.Generator = rng.Generator  # type: ignore[misc,assignment]
+    rng.patch()
+    storages.patch()
+    accelerator.patch()
 
 
 def is_installed() -> bool:
-    return bool(_backend)
+    return bool(_module)

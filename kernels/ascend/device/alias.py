@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernels.ascend.device import refusals
+
 CPU = torch.device("cpu")
 
 DLPACK_CPU, DLPACK_EXTENSION = 1, 12  # DLDeviceType
@@ -26,7 +28,11 @@ _export, _import = torch._C._to_dlpack, torch._C._from_dlpack
 
 
 def _under(tensor: Tensor, device: int) -> Tensor:
-    capsule = _export(tensor)
+    try:
+        capsule = _export(tensor)
+    except (RuntimeError, BufferError) as error:
+        what = f"dtype {tensor.dtype}" if tensor.layout is torch.strided else f"layout {tensor.layout}"
+        raise refusals.unsupported(f"A tensor of {what}") from error
     _int32(_pointer(capsule, b"dltensor") + DEVICE_TYPE_OFFSET).value = device
     alias = _import(capsule)
     # A capsule knows neither of the two lazy bits; what is aliased is the memory below them.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.machinery
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from kernels.ascend.device import memory, rng, streams
-from kernels.ascend.device.refusals import check_index
+from kernels.ascend.device import amp, memory, rng, streams
+from kernels.ascend.device.refusals import check_device
 from kernels.ascend.device.soc import current_soc
 
 
@@ -37,11 +38,11 @@ class device(contextlib.ContextDecorator):
         pass
 
 
-def _index(device: Any) -> int:
+def _index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
     where = torch.device(device) if isinstance(device, str) else device
     if isinstance(where, torch.device) and where.type != "npu":
         raise ValueError(f"Expected a npu device, but got: {where}")
-    check_index(where)
+    check_device(where)
     return 0
 
 
@@ -100,24 +101,20 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16] if is_bf16_supported() else [torch.float16]
 
 
-def empty_cache() -> None:
-    """Nothing is kept back."""
-
-
 def _is_in_bad_fork() -> bool:
     return False
 
 
-def _index_of(location: Any, optional: bool = False) -> int:
-    return _index(location)
+def _absent(name: str) -> NoReturn:
+    raise AttributeError(f"module 'torch.npu' has no attribute {name!r} on the emulated NPU")
 
 
 _OURS = (
     device, is_available, is_initialized, init, device_count, current_device, set_device, get_device_name,
     get_soc_version, get_device_properties, get_device_capability, is_bf16_supported, get_amp_supported_dtype,
-    empty_cache, _is_in_bad_fork,
-    memory.memory_allocated, memory.max_memory_allocated, memory.reset_peak_memory_stats, memory.mem_get_info,
-    memory.memory_reserved, memory.max_memory_reserved,
+    _is_in_bad_fork,
+    memory.memory_allocated, memory.max_memory_allocated, memory.memory_reserved, memory.max_memory_reserved,
+    memory.reset_peak_memory_stats, memory.empty_cache, memory.mem_get_info, memory.memory_stats, memory.memory_summary,
     rng.manual_seed, rng.seed, rng.initial_seed, rng.get_rng_state, rng.set_rng_state, rng.get_rng_state_all,
     rng.set_rng_state_all,
     streams.synchronize, streams.Event, streams.Stream, streams.current_stream, streams.set_stream, streams.stream,
@@ -127,14 +124,17 @@ _OURS = (
 def module() -> types.ModuleType:
     """A module with all of it, for ``torch.npu``."""
     made = types.ModuleType("torch.npu", __doc__)
-    for thing in _OURS:
-        setattr(made, thing.__name__, thing)
+    made.__spec__ = importlib.machinery.ModuleSpec("torch.npu", None)
+    vars(made).update({thing.__name__: thing for thing in _OURS})
     vars(made).update(
         __emulated__=True,
+        __getattr__=_absent,
         manual_seed_all=rng.manual_seed,
         seed_all=rng.seed,
+        reset_max_memory_allocated=memory.reset_peak_memory_stats,
         default_stream=streams.current_stream,
-        _utils=types.SimpleNamespace(_get_device_index=_index_of),
-        utils=types.SimpleNamespace(get_soc_version=get_soc_version),
+        amp=amp.namespace,
+        utils=types.SimpleNamespace(get_soc_version=get_soc_version, synchronize=streams.synchronize),
+        _utils=types.SimpleNamespace(_get_device_index=_index),
     )
     return made

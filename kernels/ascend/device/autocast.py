@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 aten = torch.ops.aten
-_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_AUTOCAST = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("AutocastPrivateUse1"))
 
 LOW = (
     "mm", "bmm", "mv", "matmul", "linear", "addmm", "addmv", "addr", "addbmm", "baddbmm", "chain_matmul",

@@ -1,12 +1,13 @@
 """How an operator of torch runs on the device: on the CPU's own kernel, over the same memory.
 
 A kernel is made from an operator's schema. It turns tensors of the device into their aliases on the CPU, calls the
-operator once and hands the results over to the device. What is written in place is written through the alias.
+operator once and hands fresh results over to the device. What is written in place is written through the alias.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -15,25 +16,22 @@ from torch import Tensor
 from kernels.ascend.device import refusals, rng
 from kernels.ascend.device.alias import CPU, cpu_alias
 from kernels.ascend.device.memory import on_npu
+from kernels.ascend.device.outs import GROWS, take, target_of
 from kernels.ascend.device.refusals import OnCpu
-from kernels.ascend.device.storage import adopt, follow
 
 Kernel = Callable[..., Any]
 
-INDICES = "List[Optional[Tensor]]"  # indices may lie on the CPU
-GROWS = "not resizable"  # what torch says when an alias would have to grow
+INDICES = "List[Optional[Tensor]]"  # the type of indices
 
 
 def kernel_for(op: Any) -> Kernel:
     """The kernel of one operator (an OpOverload)."""
     arguments = op._schema.arguments
-    written = [argument for argument in arguments if argument.alias_info and argument.alias_info.is_write]
-    if any(argument.is_out for argument in written):
-        kernel = _into_outs(op, [argument.name for argument in written if argument.is_out])
+    written = [place for place, argument in enumerate(arguments) if _is_written(argument)]
+    if any(arguments[place].is_out for place in written):
+        kernel = _into_outs(op, [arguments[place].name for place in written if arguments[place].is_out])
     elif written:
-        kernel = _in_place(op)
-    elif any(str(argument.type) == INDICES for argument in arguments):
-        kernel = _indexing(op)
+        kernel = _in_place(op, written)
     elif any("Device" in str(argument.type) for argument in arguments):
         kernel = _factory(op)
     else:
@@ -42,6 +40,10 @@ def kernel_for(op: Any) -> Kernel:
         if argument.name == "generator":
             kernel = _drawing(kernel, place)
     return kernel
+
+
+def _is_written(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
 
 
 def _to_cpu(value: Any) -> Any:
@@ -56,24 +58,43 @@ def _to_cpu(value: Any) -> Any:
     return value
 
 
+def _converter(op: Any) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
+    """From positional arguments to those for the CPU. Indices may lie there already, if what they index does not."""
+    lists = [place for place, argument in enumerate(op._schema.arguments) if str(argument.type) == INDICES]
+    if not lists:
+        return functools.partial(map, _to_cpu)
+
+    def convert(args: tuple[Any, ...]) -> Iterable[Any]:
+        if args[0].is_cpu:
+            raise OnCpu
+        for place, value in enumerate(args):
+            if place in lists:
+                yield [index if index is None or index.is_cpu else cpu_alias(index) for index in value]
+            else:
+                yield _to_cpu(value)
+
+    return convert
+
+
 def _handed_over(result: Any) -> Any:
     if isinstance(result, Tensor):
         return on_npu(result)
-    if isinstance(result, (tuple, list)):
-        return tuple(map(_handed_over, result)) if type(result) is not list else list(map(_handed_over, result))
+    if type(result) is list:
+        return [_handed_over(item) for item in result]
+    if isinstance(result, tuple):
+        return tuple([_handed_over(item) for item in result])
     return result
 
 
 def _plain(op: Any) -> Kernel:
-    call = op._op
+    call, convert = op._op, _converter(op)
 
     def plain(*args: Any, **kwargs: Any) -> Any:
         try:
-            args_on_cpu = map(_to_cpu, args)
             if kwargs:
-                result = call(*args_on_cpu, **{name: _to_cpu(value) for name, value in kwargs.items()})
+                result = call(*convert(args), **{name: _to_cpu(value) for name, value in kwargs.items()})
             else:
-                result = call(*args_on_cpu)
+                result = call(*convert(args))
         except OnCpu:
             raise refusals.mixed_devices(op, args, kwargs) from None
         return _handed_over(result)
@@ -82,85 +103,63 @@ def _plain(op: Any) -> Kernel:
 
 
 def _factory(op: Any) -> Kernel:
+    """For operators that are told the device."""
     call = op._op
 
+    def on_cpu(value: Any) -> Any:
+        if not isinstance(value, torch.device):
+            return value
+        refusals.check_device(value)
+        return CPU
+
     def factory(*args: Any, **kwargs: Any) -> Any:
-        for value in (*args, *kwargs.values()):
-            if isinstance(value, torch.device):
-                refusals.check_index(value)
-        args = tuple(CPU if isinstance(value, torch.device) else value for value in args)
-        kwargs = {name: CPU if isinstance(value, torch.device) else value for name, value in kwargs.items()}
-        return _handed_over(call(*args, **kwargs))
+        return _handed_over(call(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()}))
 
     return factory
 
 
-def _indexing(op: Any) -> Kernel:
-    call = op._op
-
-    def indexing(this: Tensor, indices: Any, *rest: Any, **kwargs: Any) -> Any:
-        if this.is_cpu:
-            raise refusals.mixed_devices(op, (this,), {})
-        on_cpu = [cpu_alias(index) if index is not None and not index.is_cpu else index for index in indices]
-        try:
-            result = call(cpu_alias(this), on_cpu, *map(_to_cpu, rest), **kwargs)
-        except OnCpu:
-            raise refusals.mixed_devices(op, (this, None, *rest), {}) from None
-        return _handed_over(result)
-
-    return indexing
-
-
-def _in_place(op: Any) -> Kernel:
-    call = op._op
-    arguments = op._schema.arguments
-    indices = {place for place, argument in enumerate(arguments) if str(argument.type) == INDICES}
-    written = {argument.name for argument in arguments if argument.alias_info and argument.alias_info.is_write}
-    returned = [_written_by(op, result) for result in op._schema.returns]
-    names = [argument.name for argument in arguments]
+def _in_place(op: Any, written: list[int]) -> Kernel:
+    call, convert = op._op, _converter(op)
+    returned = [_place_of(op, result) for result in op._schema.returns]
 
     def in_place(*args: Any, **kwargs: Any) -> Any:
-        given = dict(zip(names, args)) | kwargs
         try:
-            if any(isinstance(given.get(name), Tensor) and given[name].is_cpu for name in written):
-                raise OnCpu
-            on_cpu = [
-                [cpu_alias(x) if x is not None and not x.is_cpu else x for x in value]
-                if place in indices
-                else _to_cpu(value)
-                for place, value in enumerate(args)
-            ]
-            result = call(*on_cpu, **{name: _to_cpu(value) for name, value in kwargs.items()})
+            for place in written:
+                if isinstance(args[place], Tensor) and args[place].is_cpu:
+                    raise OnCpu
+            result = call(*convert(args), **{name: _to_cpu(value) for name, value in kwargs.items()})
         except OnCpu:
             raise refusals.mixed_devices(op, args, kwargs) from None
         if len(returned) == 1:
-            return given[returned[0]] if returned[0] else _handed_over(result)
-        if not returned:
-            return None
-        return tuple(given[name] if name else _handed_over(value) for name, value in zip(returned, result))
+            return _handed_over(result) if returned[0] is None else args[returned[0]]
+        if returned:
+            return tuple(
+                _handed_over(value) if place is None else args[place] for place, value in zip(returned, result)
+            )
+        return None
 
     return in_place
 
 
-def _written_by(op: Any, result: Any) -> str | None:
-    """The argument that a return value is, None if it is a fresh tensor."""
-    if result.alias_info is None:
-        return None
-    for argument in op._schema.arguments:
-        if argument.alias_info and argument.alias_info.before_set == result.alias_info.before_set:
-            return argument.name
+def _place_of(op: Any, result: Any) -> int | None:
+    """Which argument a return value is; None for a fresh tensor."""
+    if result.alias_info is not None:
+        for place, argument in enumerate(op._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.before_set == result.alias_info.before_set:
+                return place
     return None
 
 
 def _into_outs(op: Any, outs: list[str]) -> Kernel:
-    call = op._op
+    """For the variants with out=."""
+    call, convert = op._op, _converter(op)
 
     def into_outs(*args: Any, **kwargs: Any) -> Any:
         given = {name: kwargs.pop(name) for name in outs}
         try:
-            on_cpu = list(map(_to_cpu, args))
+            on_cpu = list(convert(args))
             named = {name: _to_cpu(value) for name, value in kwargs.items()}
-            targets = {name: _target(value) for name, value in given.items()}
+            targets = {name: target_of(out) for name, out in given.items()}
         except OnCpu:
             raise refusals.mixed_devices(op, args, kwargs | given) from None
         try:
@@ -168,39 +167,13 @@ def _into_outs(op: Any, outs: list[str]) -> Kernel:
         except RuntimeError as error:
             if GROWS not in str(error):
                 raise
-            targets = {name: _empty_like(value) for name, value in given.items()}
+            targets = {name: target_of(out, may_grow=True) for name, out in given.items()}
             call(*on_cpu, **named, **targets)
-        for name, value in given.items():
-            _take(value, targets[name])
+        for name, out in given.items():
+            take(out, targets[name])
         return given[outs[0]] if len(outs) == 1 else tuple(given.values())
 
     return into_outs
-
-
-def _target(out: Any) -> Any:
-    """What the CPU's kernel writes into: the memory of out; for an empty one a tensor that may grow."""
-    if isinstance(out, Tensor):
-        if out.is_cpu:
-            raise OnCpu
-        return cpu_alias(out) if out.numel() else _empty_like(out)
-    return [_target(item) for item in out]
-
-
-def _empty_like(out: Any) -> Any:
-    if isinstance(out, Tensor):
-        return torch.empty(out.shape if not out.numel() else 0, dtype=out.dtype, device=CPU)
-    return [_empty_like(item) for item in out]
-
-
-def _take(out: Any, target: Any) -> None:
-    """Make out what the kernel made of its target: other sizes, or memory of its own."""
-    if not isinstance(out, Tensor):
-        for one, other in zip(out, target):
-            _take(one, other)
-    elif target.data_ptr() != out.data_ptr():
-        adopt(out, on_npu(target))
-    elif target.shape != out.shape or target.stride() != out.stride():
-        follow(out, target)
 
 
 def _drawing(kernel: Kernel, place: int) -> Kernel:

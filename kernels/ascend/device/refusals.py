@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class OnCpu(Exception):
-    """A tensor of the CPU met one of the device."""
+    """A tensor of the CPU met one of the device; caught where the operator is known."""
 
 
 def mixed_devices(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RuntimeError:
@@ -34,13 +34,13 @@ def full_name(op: Any) -> str:
 
 
 def unsupported(what: str, instead: str = "Do this part on the CPU, with .cpu().") -> NotImplementedError:
+    """The error for what a card may well do and the emulated one does not."""
     return NotImplementedError(f"{what} is not supported by the emulated NPU. {instead}")
 
 
-def check_index(device: Any) -> None:
-    """There is one device. Raises RuntimeError for npu:1 and up; device is a torch.device, None, or an index."""
-    index = device.index if isinstance(device, torch.device) else device
+def check_device(device: Any) -> None:
+    """There is one device. Raises RuntimeError for npu:1 and up; device is a torch.device, a name, an index or None."""
+    where = torch.device(device) if isinstance(device, str) else device
+    index = where.index if isinstance(where, torch.device) else where
     if index not in (None, -1, 0):
-        raise RuntimeError(
-            f'npu:{index} does not exist: there is one emulated NPU, npu:0. Write device="npu" or "npu:0".'
-        )
+        raise RuntimeError(f'npu:{index} does not exist: there is one emulated NPU, npu:0. Write "npu" or "npu:0".')

@@ -11,19 +11,23 @@ from typing import Any
 
 import torch
 
-from kernels.ascend.device import refusals
-from kernels.ascend.device.kernels import kernel_for
-from kernels.ascend.device.storage import AS_CPU, BY_HAND
+from kernels.ascend.device import copies, refusals, rng, storages, tensors
+from kernels.ascend.device.kernels import Kernel, kernel_for
 
 aten = torch.ops.aten
 _has = torch._C._dispatch_has_kernel_for_dispatch_key
 
+KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")  # what can be called once
 VIEWS = ("as_strided", "view", "_reshape_alias", "unfold", "view_as_real", "view_as_complex")  # good for any device
-BY_C_PLUS_PLUS = {  # written in terms of other operators in a way that suits every device
+BY_C_PLUS_PLUS = {  # written in terms of other operators in a way that suits every device, or changing sizes only
     "copy_", "copy", "lift", "lift_fresh", "lift_fresh_copy", "_unsafe_view", "squeeze_", "unsqueeze_", "t_",
-    "transpose_", "as_strided_", "swapaxes_", "swapdims_", "resize_as_", "record_stream",
+    "transpose_", "as_strided_", "swapaxes_", "swapdims_", "resize_as_",
 }  # fmt: skip
 NAMESPACES = ("aten", "prims")  # an operator of someone else that is written for the CPU only is refused, as on a card
+NOT_DENSE = {
+    "SparsePrivateUse1": "A sparse tensor", "SparseCsrPrivateUse1": "A sparse tensor",
+    "QuantizedPrivateUse1": "A quantized tensor", "NestedTensorPrivateUse1": "A nested tensor of strided layout",
+}  # fmt: skip
 
 _libraries: list[torch.library.Library] = []
 
@@ -32,31 +36,28 @@ def register() -> None:
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(_fallback, "PrivateUse1")
     everything.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    for key, what in NOT_DENSE.items():
+        everything.fallback(_refusing(what), key)
     ours = torch.library.Library("aten", "IMPL")
-    for name, kernel in BY_HAND.items():
+    by_hand = {**tensors.BY_HAND, **copies.BY_HAND, "native_dropout": rng.native_dropout, "record_stream": _nothing}
+    for name, kernel in by_hand.items():
         ours.impl(name, kernel, "PrivateUse1")
+    for name, kernel in storages.ON_CPU.items():
+        ours.impl(name, kernel, "CPU")
     for name in VIEWS:
-        ours.impl(name, functools.partial(getattr(aten, name).default.redispatch, AS_CPU), "PrivateUse1")
+        redispatch = getattr(aten, name).default.redispatch
+        ours.impl(name, functools.partial(redispatch, tensors.AS_CPU), "PrivateUse1")
     for full in torch._C._dispatch_get_all_op_names():
-        if full.startswith("aten::") and _takes_apart(full):
+        if full.startswith("aten::") and not _has(full, "PrivateUse1") and any(_has(full, key) for key in KEYS):
             op = _overload(full)
             if op is not None and _computes(op):
                 ours.impl(full.removeprefix("aten::"), kernel_for(op), "PrivateUse1")
     _libraries.extend([everything, ours])
 
 
-def _takes_apart(full: str) -> bool:
-    name = full.removeprefix("aten::").partition(".")[0]
-    return (
-        name not in BY_C_PLUS_PLUS
-        and not _has(full, "PrivateUse1")
-        and any(_has(full, key) for key in ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"))
-    )
-
-
 def _overload(full: str) -> Any:
     name, _, overload = full.removeprefix("aten::").partition(".")
-    return getattr(getattr(aten, name, None), overload or "default", None)
+    return None if name in BY_C_PLUS_PLUS else getattr(getattr(aten, name, None), overload or "default", None)
 
 
 def _computes(op: Any) -> bool:
@@ -69,14 +70,23 @@ def _computes(op: Any) -> bool:
     return any("Tensor" in str(argument.type) for argument in schema.arguments)
 
 
-@functools.cache
-def _kernel(op: Any) -> Any:
-    if op.namespace not in NAMESPACES or not _has(op._schema.name + (f".{op._overloadname}" if op._schema.overload_name else ""), "CPU"):
-        def refuse(*args: Any, **kwargs: Any) -> Any:
-            raise refusals.unsupported(f"The operator {refusals.full_name(op)}")
-        return refuse
-    return kernel_for(op)
-
-
 def _fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     return _kernel(op)(*args, **kwargs)
+
+
+@functools.cache
+def _kernel(op: Any) -> Kernel:
+    if op.namespace in NAMESPACES and _has(refusals.full_name(op), "CPU"):
+        return kernel_for(op)
+    return _refusing(f"The operator {refusals.full_name(op)}")
+
+
+def _refusing(what: str) -> Kernel:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise refusals.unsupported(what)
+
+    return refuse
+
+
+def _nothing(*args: Any) -> None:
+    """For what a card does about several streams."""

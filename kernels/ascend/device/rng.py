@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kernels.ascend.device.refusals import check_index
+from kernels.ascend.device.alias import cpu_alias
+from kernels.ascend.device.memory import on_npu
+from kernels.ascend.device.refusals import check_device
 
 _Generator: Any = torch._C.Generator
+_of_device: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by what identifies them in C++
 
 
 class NpuGenerator(_Generator):
@@ -33,47 +37,68 @@ class Generator(metaclass=_AnyGenerator):
     """Stands in for ``torch.Generator``, whose own constructor asks C++ hooks that Python cannot provide."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        where = torch.device(device) if not isinstance(device, int) else torch.device("npu", device)
+        where = torch.device("npu", device) if isinstance(device, int) else torch.device(device)
         if where.type != "npu":
             return _Generator(device=where)
-        check_index(where)
-        return NpuGenerator()
+        check_device(where)
+        generator = NpuGenerator()
+        _of_device[generator._cdata] = generator
+        return generator
 
 
-default_generator = NpuGenerator()
+def patch() -> None:
+    """Let ``torch.Generator`` make generators of the device too."""
+    torch.Generator = Generator  # type: ignore[misc]
+
+
+_default: Any = NpuGenerator()
+_of_device[_default._cdata] = _default
 
 
 def checked(generator: Any) -> Any:
     """The generator to draw from; raises RuntimeError for one of the CPU."""
     if generator is None:
-        return default_generator
-    if not isinstance(generator, NpuGenerator):
+        return _default
+    if generator._cdata not in _of_device:
         raise RuntimeError(
             "Expected a 'npu' device type for generator but found 'cpu'. Make it with torch.Generator(device=\"npu\")."
         )
     return generator
 
 
+def native_dropout(tensor: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """(dropped and scaled, kept): the one operator that draws and takes no generator."""
+    values = cpu_alias(tensor)
+    kept = torch.empty_like(values, dtype=torch.bool)
+    if train is False:
+        return on_npu(values.clone()), on_npu(kept.fill_(True))
+    kept.bernoulli_(1 - p, generator=_default)
+    return on_npu(values.mul(kept).mul_(1 / (1 - p) if p < 1 else 0.0)), on_npu(kept)
+
+
 def manual_seed(seed: int) -> None:
     """Seed the device's generator only."""
-    default_generator.manual_seed(int(seed))
+    _default.manual_seed(int(seed))
 
 
 def seed() -> None:
     """Seed the device's generator from the system."""
-    default_generator.seed()
+    _default.seed()
 
 
 def initial_seed() -> int:
-    return default_generator.initial_seed()
+    return _default.initial_seed()
 
 
 def get_rng_state(device: Any = "npu") -> Tensor:
-    return default_generator.get_state()
+    """The state of the device's generator, a tensor of bytes on the CPU."""
+    check_device(device)
+    return _default.get_state()
 
 
 def set_rng_state(new_state: Tensor, device: Any = "npu") -> None:
-    default_generator.set_state(new_state)
+    check_device(device)
+    _default.set_state(new_state)
 
 
 def get_rng_state_all() -> list[Tensor]:

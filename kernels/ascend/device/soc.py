@@ -1,7 +1,8 @@
 """The chips that the device can pretend to be, and the one that it does.
 
-Cores and memory as in the platform files of CANN (`platform_config/*.ini`: ai_core_cnt, vector_core_cnt, memory_size); the ids as in
-torch_npu (`torch_npu/csrc/core/npu/NpuVariables.h`), where every chip whose name starts with Ascend950 has one id.
+Cores and memory are those of CANN's platform files; the 32 GiB of the first generation and the 64 GiB of Ascend910B2C,
+which the files leave out, are those of the cards. The ids are torch_npu's (csrc/core/npu/NpuVariables.h), where every
+chip whose name begins with Ascend950 has the same one.
 """
 
 from __future__ import annotations
@@ -67,30 +68,34 @@ _ROWS: list[tuple[str, int, str, int, int, int]] = [
     ("Ascend950DT_95A2", 260, "950", 36, 72, 96),
 ]
 SOCS = {row[0]: Soc(*row[:5], memory=row[5] * GIB) for row in _ROWS}
-FAMILIES = {  # a family's name alone stands for one of it
+BY_FAMILY = {  # a name of several chips stands for the largest of them
     "950": "Ascend950PR_9599",
     "950pr": "Ascend950PR_9599",
     "950dt": "Ascend950DT_9591",
-    "910_93": "Ascend910_9392",
+    "910_93": "Ascend910_9391",
 }
 
 
 def find_soc(name: str) -> Soc:
     """A chip by its name, in any case, with or without "Ascend"; 950, 950PR, 950DT and 910_93 stand for one of theirs.
 
-    Raises ValueError with the known names. "910B" is ambiguous and refused: the chip called Ascend910B is of the first
-    generation, what is called "the 910B" today is one of Ascend910B1 to Ascend910B4.
+    Raises ValueError, with the names that are known. "Ascend910B" is a chip of the first generation, and "910B" alone
+    is refused: what is called so today are Ascend910B1 to Ascend910B4.
     """
-    whole = name.strip().lower()
-    short = whole.removeprefix("ascend")
-    for soc in SOCS.values():
-        if soc.name.lower() == whole or (soc.name.lower() == "ascend" + short and short != "910b"):
-            return soc
-    if short in FAMILIES:
-        return SOCS[FAMILIES[short]]
-    raise ValueError(f"{name!r} is no SoC that is known here. Known: {', '.join([*SOCS, '950'])}")
+    wanted = name.strip().lower()
+    short = wanted.removeprefix("ascend")
+    if wanted == "910b":
+        raise ValueError(
+            f"SoC {name!r} may mean two things: write Ascend910B1, B2, B3 or B4 for an Atlas A2, the 910B of today, or "
+            "Ascend910B for the chip of the first generation that has this name."
+        )
+    found = SOCS.get(BY_FAMILY.get(short, "")) or _BY_SHORT_NAME.get(short)
+    if found is None:
+        raise ValueError(f"{name!r} is no SoC known here. Known are {', '.join([*BY_FAMILY, *SOCS])}.")
+    return found
 
 
+_BY_SHORT_NAME = {soc.name.lower().removeprefix("ascend"): soc for soc in SOCS.values()}
 _current = find_soc(DEFAULT)
 
 
@@ -100,7 +105,7 @@ def current_soc() -> Soc:
 
 
 def use_soc(name: str) -> Soc:
-    """Pretend to be another chip from now on."""
+    """Pretend to be another chip from now on. Raises ValueError for an unknown one."""
     global _current
     _current = find_soc(name)
     return _current

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from kernels.ascend.device import queue
-from kernels.ascend.device.refusals import check_index
+from kernels.ascend.device.refusals import check_device
 
 
 def synchronize(device: Any = None) -> None:
     """Wait until the device has done all that is queued."""
-    check_index(torch.device(device) if isinstance(device, str) else device)
+    check_device(device)
     queue.wait()
 
 
@@ -50,7 +50,7 @@ class Stream:
     """A stream of the device; all of them are the one queue."""
 
     def __init__(self, device: Any = None, priority: int = 0, **_: Any):
-        check_index(torch.device(device) if isinstance(device, str) else device)
+        check_device(device)
         self.priority = priority
 
     @property
