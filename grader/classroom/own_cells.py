@@ -18,6 +18,8 @@ from nbformat.v4 import new_output
 from nbgrader import utils
 from nbgrader.preprocessors import Execute
 
+from grader import paths
+from grader.course import catalog
 from grader.text import say
 from grader.worker import confined
 
@@ -34,7 +36,8 @@ def execute(nb: NotebookNode, resources: dict[str, Any], *, ours: set[str], pare
     try:
         folder.chmod(0o755)
         _copy_files(Path(resources["metadata"]["path"]), folder)
-        problem = _run(copy, resources, folder, parent)
+        readable = _offer_npu(folder) if _on_npu(nb) else []
+        problem = _run(copy, resources, folder, readable, parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for cell, ran in zip(nb.cells, copy.cells, strict=True):
@@ -55,12 +58,28 @@ def _copy_files(source: Path, folder: Path) -> None:
             shutil.copy(file, target)
 
 
-def _run(nb: NotebookNode, resources: dict[str, Any], folder: Path, parent: Any) -> str:
+def _on_npu(nb: NotebookNode) -> bool:
+    stage = nb.metadata.get("flashdojo", {}).get("stage")
+    return any(known.id == stage and known.device == "npu" for known in catalog.load(strict=False, checks=False).stages)
+
+
+def _offer_npu(folder: Path) -> list[str]:
+    """Let the kernel ``import kernels.ascend``, as the notebook's first cell does. Returns what it then has to read.
+    The reference lies there too: hand-written cells are no proof in any stage."""
+    (folder / "packages").mkdir()
+    (folder / "packages" / "kernels").symlink_to(paths.ROOT / "kernels")
+    startup = folder / ".ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True, exist_ok=True)
+    (startup / "npu.py").write_text(f"import sys\nsys.path.append({str(folder / 'packages')!r})\n", "utf-8")
+    return [str(paths.ROOT / "kernels")]
+
+
+def _run(nb: NotebookNode, resources: dict[str, Any], folder: Path, readable: list[str], parent: Any) -> str:
     """Executes in place; what went wrong with the kernel itself, else an empty string."""
 
     class Walled(AsyncKernelManager):
         def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
-            return confined.command([], str(folder), super().format_kernel_cmd(extra_arguments))
+            return confined.command(readable, str(folder), super().format_kernel_cmd(extra_arguments))
 
     def walled(**options: Any) -> AsyncKernelManager:
         return Walled(transport="ipc", connection_file=str(folder / "kernel.json"), **options)

@@ -10,6 +10,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.utils import determine_grade
 
+from grader import paths
 from grader.classroom import own_cells
 from grader.worker import landlock
 
@@ -24,9 +25,9 @@ def graded(id: str, source: str, points: float = 5) -> NotebookNode:
     return new_code_cell(source, metadata={"nbgrader": own})
 
 
-def run(folder: Path, *cells: NotebookNode) -> dict[str, float]:
+def run(folder: Path, *cells: NotebookNode, stage: str = "s2") -> dict[str, float]:
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = new_notebook(cells=list(cells), metadata={"kernelspec": kernel})
+    notebook = new_notebook(cells=list(cells), metadata={"kernelspec": kernel, "flashdojo": {"stage": stage}})
     own_cells.execute(notebook, {"metadata": {"path": str(folder)}}, ours=set(), parent=None)
     told = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
     return {cell.metadata["nbgrader"]["grade_id"]: determine_grade(cell)[0] or 0.0 for cell in told}
@@ -57,3 +58,19 @@ def test_they_get_what_nbgrader_gives_and_reach_nothing(tmp_path: Path):
 
 def test_a_kernel_that_dies_gives_no_marks(tmp_path: Path):
     assert run(tmp_path, new_code_cell("import os\nos._exit(0)"), graded("after", "assert True")) == {"after": 0}
+
+
+def test_in_stage_three_they_have_the_npu_and_still_reach_nothing(tmp_path: Path):
+    first = new_code_cell("import kernels.ascend\nimport torch, torch_npu")
+    scores = run(
+        tmp_path,
+        first,
+        graded("npu", "assert torch.ones(2).npu().sum().item() == 2"),
+        graded(
+            "walled",
+            f"try:\n    open({str(paths.STAGES / 's3_npu_deployment' / 'stage.toml')!r})\n"
+            "except OSError:\n    pass\nelse:\n    raise AssertionError",
+        ),
+        stage="s3",
+    )
+    assert scores == {"npu": 5, "walled": 5}
