@@ -42,8 +42,7 @@ class Call:
     arguments: dict[str, Any]
 
     def on_npu(self) -> dict[str, Any]:
-        return {name: x.to("npu") if isinstance(x, Tensor) and name not in ("k", "v") else x
-                for name, x in self.arguments.items()} | {name: strided_to_npu(self.arguments[name]) for name in "kv"}  # fmt: skip
+        return {name: strided_to_npu(x) if isinstance(x, Tensor) else x for name, x in self.arguments.items()}
 
 
 def strided_to_npu(x: Tensor) -> Tensor:
@@ -128,11 +127,10 @@ def metadata_of(arguments: dict[str, Any], **more: Any) -> Tensor:
     sizes = {} if layout_q == "TND" else {"batch_size": q.shape[0], "max_seqlen_q": q.shape[PAD[layout_q]]}
     if layout_kv in PAD:
         sizes["max_seqlen_kv"] = k.shape[PAD[layout_kv]]
-    same = {name: arguments[name] for name in ("mask_mode", "win_left", "win_right", "layout_q", "layout_kv", "layout_out")}
-    return ops.flash_attn_metadata(
-        q.shape[head_axis[layout_q]], k.shape[head_axis[layout_kv]], q.shape[-1], head_dim_v=v_dim, **given, **sizes, **same,
-        **more,
-    )  # fmt: skip
+    same = ("mask_mode", "win_left", "win_right", "layout_q", "layout_kv", "layout_out")
+    options = given | sizes | {name: arguments[name] for name in same} | more
+    heads = q.shape[head_axis[layout_q]], k.shape[head_axis[layout_kv]]
+    return ops.flash_attn_metadata(*heads, q.shape[-1], head_dim_v=v_dim, **options)
 
 
 def read_calls(path: str | Path, limit: float) -> list[NpuCase]:
@@ -189,9 +187,10 @@ def _own() -> list[NpuCase]:
         NpuCase(Case("strided nz", short, 4, 2, dtype="bfloat16", mask_mode=3), "PA_NZ", 128, (1, 0, 1, 0, 0)),
     ]
     by_id = {case.id: case for case in TABLE}
-    with_sinks = ("bnsd", "tnd gqa causal bf16", "causal hidden rows", "band left only", "prefixes", "d192 v128", "decode")
-    sinks = [NpuCase(replace(by_id[name], id=f"{name} sinks"), sinks=True) for name in with_sinks]
-    return [*map(NpuCase, TABLE), *own, *sinks, replace(own[1], case=replace(own[1].case, id="pages, sinks"), sinks=True)]
+    names = ("bnsd", "tnd gqa causal bf16", "causal hidden rows", "band left only", "prefixes", "d192 v128", "decode")
+    sinks = [NpuCase(replace(by_id[name], id=f"{name} sinks"), sinks=True) for name in names]
+    pages_and_sinks = replace(own[1], case=replace(own[1].case, id="pages, sinks"), sinks=True)
+    return [*map(NpuCase, TABLE), *own, *sinks, pages_and_sinks]
 
 
 CASES = _own()

@@ -28,7 +28,9 @@ class _Sizes:
 
     @property
     def batch(self) -> int:
-        return self.of_q("B") if self.cu_seqlens_q is None else self.cu_seqlens_q.numel() - 1
+        if self.layout_q == "TND" and self.cu_seqlens_q is not None:
+            return self.cu_seqlens_q.numel() - 1
+        return self.of_q("B")
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ def faults() -> Iterator[Fault]:
     if soc.family != FAMILY:
         yield Fault(
             "soc",
-            f"{soc.name} has no such operator, only Ascend 950PR and 950DT have it. On Atlas A2 and A3 (910B, 910_93) use "
-            "torch_npu.npu_fusion_attention",
+            f"{soc.name} has no such operator, only Ascend 950PR and 950DT have it. On Atlas A2 and A3 (910B, 910_93) "
+            "use torch_npu.npu_fusion_attention",
         )
 
 

@@ -23,6 +23,10 @@ def faults(call: FlashAttnCall) -> Iterator[Fault]:
     if not readable:
         return  # what the axes mean is not known
     yield from _empty_tensors(call)
+    wrong_layouts = list(forward_alone.layout_faults(call))
+    yield from wrong_layouts
+    if wrong_layouts:
+        return
     yield from forward_alone.faults(call)
     yield from forward_together.faults(call)
 
@@ -74,7 +78,8 @@ def _shapes_readable(call: FlashAttnCall) -> Generator[Fault, None, bool]:
     unknown = {name: layout for name in ("layout_q", "layout_kv", "layout_out")
                if (layout := getattr(call, name)) not in layouts.AXES}  # fmt: skip
     for name, layout in unknown.items():
-        yield Fault(name, f"{name} {layout!r} is no layout; known are {', '.join(layouts.AXES)}")
+        of = {"layout_q": f" of q {list(call.q.shape)}", "layout_kv": f" of k {list(call.k.shape)} and v"}.get(name, "")
+        yield Fault(name, f"{name}{of} is {layout!r}: it must be one of {', '.join(layouts.AXES)}")
     if unknown:
         return False
     readable = True

@@ -20,11 +20,12 @@ LAYOUT_ARGUMENTS = ("layout_q", "layout_kv", "layout_out")
 
 
 def faults(call: FlashAttnCall) -> Iterator[Fault]:
-    for checker in (_layouts, _lengths, _pages, _mask, _sinks, _metadata, _lse):
+    for checker in (_lengths, _pages, _mask, _sinks, _metadata, _lse):
         yield from checker(call)
 
 
-def _layouts(call: FlashAttnCall) -> Iterator[Fault]:
+def layout_faults(call: FlashAttnCall) -> Iterator[Fault]:
+    """This phase's first checker."""
     for name in ("layout_q", "layout_out"):
         layout = getattr(call, name)
         if layout not in layouts.PLAIN:

@@ -99,8 +99,8 @@ def _layouts_agree(call: FlashAttnCall) -> Iterator[Fault]:
         if getattr(call, name) not in allowed:
             yield Fault(
                 name,
-                f"{name} is {getattr(call, name)}: it does not go with layout_q {call.layout_q}, which takes layout_kv "
-                f"{', '.join(of_kv)} and layout_out {', '.join(of_out)}",
+                f"{name} is {getattr(call, name)}: layout_q {call.layout_q} takes layout_kv {', '.join(of_kv)} and "
+                f"layout_out {', '.join(of_out)} ({call.shapes()})",
             )
 
 
@@ -153,7 +153,7 @@ def _out_agrees(call: FlashAttnCall) -> Iterator[Fault]:
         if tuple(x.shape) != expected:
             yield Fault(
                 "attn_out",
-                f"attn_out is {seen(x)}: layout_out {call.layout_out} makes it {list(expected)} ({call.shapes()})",
+                f"attn_out is {seen(x)}: layout_out {call.layout_out} makes it {list(expected)}",
             )
 
 
