@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -12,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from grader import isolation, paths
+from grader import isolation, npu, paths
 from grader.text import Text, listed, say
 
 NEEDED_SPACE = 1 << 30  # bytes: notebooks, scratch folders, the package cache of a repair
@@ -31,7 +29,7 @@ class Finding:
 def examine() -> list[Finding]:
     """All findings. A probe that itself breaks is a problem of its own, never the end of the examination."""
     found: list[Finding] = []
-    for probe in (_python, _torch, _npu, _cann, _layout, _clash, _jupyter, _fonts, _disk, _sandbox):
+    for probe in (_python, _torch, _npu, _layout, _clash, _jupyter, _fonts, _disk, _sandbox):
         found += _guarded(probe)
     return found
 
@@ -93,50 +91,43 @@ def _torch() -> Iterable[Finding]:
 
 def _npu() -> Iterable[Finding]:
     name = Text("NPU", "NPU")
-    torch = sys.modules.get("torch")
-    npu = getattr(torch, "npu", None)
-    if npu is None:
-        installed = importlib.util.find_spec("torch_npu") is not None
+    found = npu.look()
+    if found is None:
+        yield Finding("note", name, say("没有 PyTorch，无法检查", "cannot be examined without PyTorch"))
+        return
+    problem, versions = npu.problem_of(found), f"torch {found['torch']}, torch_npu {found['torch_npu']}"
+    if problem is not None:
+        yield Finding("problem", name, say("用不了", "cannot be used"), problem)
+    elif found["kind"] == "emulated":
+        soc = found["soc"].removesuffix(" (emulated)")
+        text = say(
+            "模拟设备 {soc}；环境变量 FLASHDOJO_SOC 可以换一个",
+            "emulated, {soc}; the variable FLASHDOJO_SOC chooses another",
+            soc=soc,
+        )
+        yield Finding("ok", name, text)
+    elif found["kind"] == "none":
         yield Finding(
             "note",
             name,
-            say("装有 torch_npu，但没有启用", "torch_npu is installed but not active")
-            if installed
-            else say(
-                "没有。阶段 1、2 不需要，全部在 CPU 上运行", "none. Stages 1 and 2 need none: they run on the CPU"
+            say(
+                "没有。课程不需要：阶段 1、2 在 CPU 上运行，从阶段 3 起有模拟设备",
+                "none. None is needed: stages 1 and 2 run on the CPU, from stage 3 on there is the emulated device",
             ),
         )
-        return
-    if getattr(sys.modules.get("torch_npu"), "__emulated__", False):
-        yield Finding("ok", name, say("模拟设备（CPU 上）", "emulated, on the CPU"))
-        return
-    if not npu.is_available():
+    else:
+        yield Finding("ok", name, Text(*[f"{found['soc']}  {versions}"] * 2))
+        if found["kind"] == "950":
+            yield Finding("ok", Text(*["cann_ops_transformer"] * 2), Text(*[found["cann_ops_transformer"]] * 2))
+    if found["cann_home"]:
+        yield Finding("ok", Text("CANN", "CANN"), Text(*[f"{found['cann']}  {found['cann_home']}"] * 2))
+    else:
         yield Finding(
-            "problem",
-            name,
-            say("torch_npu 看不到设备", "torch_npu sees no device"),
-            say("用 npu-smi info 检查驱动与设备权限。", "Check driver and device permissions with npu-smi info."),
+            "note", Text("CANN", "CANN"), say("没有安装（真实 NPU 才需要）", "not installed (only a real NPU needs it)")
         )
-        return
-    yield Finding(
-        "ok", name, say("{name}，{n} 个", "{name}, {n} of them", name=npu.get_device_name(0), n=npu.device_count())
-    )
-
-
-def _cann() -> Iterable[Finding]:
-    name = Text("CANN", "CANN")
-    places = [os.environ.get("ASCEND_HOME_PATH"), os.environ.get("ASCEND_TOOLKIT_HOME")]
-    places += ["/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/latest"]
-    home = next((Path(place) for place in places if place and Path(place).is_dir()), None)
-    if home is None:
-        yield Finding("note", name, say("没有安装（真实 NPU 才需要）", "not installed (only a real NPU needs it)"))
-        return
-    versions = (
-        re.search(r"(?im)^\W*(?:runtime_running_)?version\W+([0-9][\w.]*)", file.read_text("utf-8", "replace"))
-        for file in [*home.glob("version.cfg"), *home.glob("*/ascend_toolkit_install.info")]
-    )
-    version = next((match.group(1) for match in versions if match), "?")
-    yield Finding("ok", name, Text(*[f"{version}  {home}"] * 2))
+    if found["kind"] not in ("950", "910B"):
+        for chips, text in npu.what_to_install().items():
+            yield Finding("note", Text(chips, chips), text)
 
 
 def _layout() -> Iterable[Finding]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -79,9 +80,11 @@ class Situation:
     @property
     def problem(self) -> str | None:
         """The fault as a sentence, with what to do; None when nothing is in the way."""
-        if self.fault is None:
-            return None
-        return FAULTS[self.fault].format(**{**vars(self), "release": release(self.torch), "cann": self.cann or "?"})
+        return None if self.fault is None else FAULTS[self.fault].format(**self.facts())
+
+    def facts(self) -> dict[str, Any]:
+        """What the sentences of FAULTS are filled with, in any language."""
+        return vars(self) | {"release": release(self.torch), "cann": self.cann or "?"}
 
 
 def detect() -> Situation:

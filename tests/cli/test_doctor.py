@@ -7,16 +7,18 @@ import re
 import shutil
 import sys
 from collections import namedtuple
+from importlib import metadata
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from grader import doctor, paths
+from grader import doctor, npu, paths
 from grader.cli import main
 from grader.doctor import Finding
 from grader.worker import confine
+from kernels.machine import FAULTS, Situation
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,10 @@ def only(findings: Any) -> Finding:
 def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in names else real(name, *rest))
+
+
+def situation(**fields: Any) -> dict[str, Any]:
+    return Situation(**{"torch": "2.12.0", **fields}).facts() | {"problem": None}
 
 
 def test_this_machine_can_run_the_course(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,41 +79,102 @@ def test_an_old_python_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "FLASHDOJO_PYTHON" in finding.fix.en
 
 
-@pytest.mark.parametrize(
-    ("npu", "emulated", "level", "words"),
-    [
-        (None, False, "note", "none"),
-        (SimpleNamespace(), True, "ok", "emulated"),
-        (SimpleNamespace(is_available=lambda: False), False, "problem", "sees no device"),
-        (
-            SimpleNamespace(is_available=lambda: True, get_device_name=lambda i: "Ascend910B3", device_count=lambda: 8),
-            False,
-            "ok",
-            "Ascend910B3, 8 of them",
-        ),
-    ],
-)
-def test_the_npu_is_none_emulated_or_real(
-    monkeypatch: pytest.MonkeyPatch, npu: Any, emulated: bool, level: str, words: str
-) -> None:
-    torch, torch_npu = ModuleType("torch"), ModuleType("torch_npu")
-    if npu is not None:
-        torch.npu = npu  # type: ignore[attr-defined]
-    torch_npu.__emulated__ = emulated  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "torch_npu", torch_npu)
-    without(monkeypatch, "torch_npu")
-    finding = only(doctor._npu())
-    assert finding.level == level
-    assert words in finding.found.en
+def test_no_npu_is_no_problem_and_what_a_real_one_needs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npu, "look", lambda: situation(kind="none"))
+    nothing, cann, for_910b, for_950 = doctor._npu()
+    assert {finding.level for finding in (nothing, cann, for_910b, for_950)} == {"note"}
+    assert "emulated device" in nothing.found.en
+    assert "not installed" in cann.found.en
+    for finding in (for_910b, for_950):
+        assert "CANN 9.1.0, torch 2.12.0, torch_npu 2.12.0" in finding.found.en
+        assert "CANN 9.1.0、torch 2.12.0、torch_npu 2.12.0" in finding.found.zh
+    assert "npu_fusion_attention" in for_910b.found.en
+    assert "cann_ops_transformer" in for_950.found.zh
 
 
-def test_cann_is_found_by_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "version.cfg").write_text("# a comment\nruntime_running_version=[8.5.0:8.5.0]\n")
-    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
-    finding = only(doctor._cann())
+def test_the_versions_it_names_are_those_of_the_documents() -> None:
+    cann, torch, torch_npu = (text.split()[1] for text in npu.RECOMMENDED)
+    for language in ("zh", "en"):
+        page = (paths.ROOT / "docs" / language / "npu.md").read_text("utf-8")
+        assert f"| {cann} | {torch} | {torch_npu} |" in page
+
+
+def test_the_emulated_device_is_named_with_its_chip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npu, "look", lambda: situation(kind="emulated", soc="Ascend910B3 (emulated)"))
+    finding = next(iter(doctor._npu()))
     assert finding.level == "ok"
-    assert "8.5.0" in finding.found.en
+    assert "emulated, Ascend910B3" in finding.found.en
+    assert "模拟设备 Ascend910B3" in finding.found.zh
+
+
+def test_a_real_950_is_named_with_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = situation(kind="950", soc="Ascend950PR_9599", torch_npu="2.12.0", cann="9.1.0", cann_home="/opt/cann",
+                      cann_ops_transformer="1.0.0")  # fmt: skip
+    monkeypatch.setattr(npu, "look", lambda: ready)
+    chip, ops, cann = doctor._npu()
+    assert {finding.level for finding in (chip, ops, cann)} == {"ok"}
+    assert "Ascend950PR_9599" in chip.found.en
+    assert "torch_npu 2.12.0" in chip.found.en
+    assert ops.found.en == "1.0.0"
+    assert cann.found.en == "9.1.0  /opt/cann"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_is_worded_in_both_languages_with_the_same_facts(fault: str) -> None:
+    names = ("soc", "torch", "torch_npu", "cann", "cann_home", "cann_ops_transformer", "detail")
+    found = Situation(kind="none", fault=fault, **{name: f"<{name}>" for name in names})
+    text = npu.problem_of(found.facts() | {"problem": found.problem})
+    assert text is not None
+    assert re.search("[一-鿿]", text.zh)
+    assert sorted(re.findall("<[a-z_]+>", text.zh)) == sorted(re.findall("<[a-z_]+>", text.en))
+    assert FAULTS.keys() == npu.FAULTS_ZH.keys()
+
+
+def test_without_torch_the_npu_cannot_be_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "torch_npu")
+    monkeypatch.setitem(sys.modules, "torch_npu", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    finding = only(doctor._npu())
+    assert finding.level == "note"
+    assert "without PyTorch" in finding.found.en
+
+
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, version: str, source: str) -> None:
+    """A package that ``import`` and its metadata find, in this process and in those that it starts."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text(source)
+    (folder / f"{name}-{version}.dist-info").mkdir()
+    (folder / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("raise ImportError('libhccl.so: cannot open shared object file')", ("source", "set_env.sh", "libhccl.so")),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", ("cannot be imported", "torch_npu")),
+    ],
+    ids=["libraries missing", "crashes"],
+)
+def test_a_half_installed_torch_npu_is_examined_from_outside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, words: tuple[str, ...]
+) -> None:
+    monkeypatch.delitem(sys.modules, "torch_npu", raising=False)
+    monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
+    monkeypatch.delenv("ASCEND_TOOLKIT_HOME", raising=False)
+    home = tmp_path / "home" / "Ascend" / "cann"
+    home.mkdir(parents=True)
+    (home / "version.cfg").write_text("# a comment\nruntime_running_version=[8.5.0:8.5.0]\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    release = metadata.version("torch").partition("+")[0]
+    installed(tmp_path / "packages", monkeypatch, "torch_npu", release, source)
+    finding = next(iter(doctor._npu()))
+    assert finding.level == "problem"
+    assert finding.fix is not None
+    for word in words:
+        assert word in finding.fix.en
+    assert "torch_npu" not in sys.modules
 
 
 def test_another_package_of_our_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
