@@ -139,10 +139,11 @@ def _sizes_supported(call: FlashAttnCall) -> Iterator[Fault]:
         yield Fault("q", f"q has B = {call.batch} sequences: it must be less than {BATCH_LIMIT}")
     dim, dim_v = call.of_q("D"), layouts.size("D", call.layout_kv, call.v.shape)
     if (dim, dim_v) not in HEAD_DIMS:
+        name, has = ("v", f"Dv = {dim_v}, with D = {dim}") if dim in dict(HEAD_DIMS) else ("q", f"head dim D = {dim}")
         yield Fault(
-            "v" if dim in dict(HEAD_DIMS) else "q",
-            f"head dims are D = {dim} (q, k) and Dv = {dim_v} (v): supported pairs are {HEAD_DIMS_TEXT}. Pad with "
-            "zeros to the next one; softmax_scale stays that of the unpadded D",
+            name,
+            f"{name} has {has}: supported pairs (D, Dv) are {HEAD_DIMS_TEXT}. Pad with zeros to the next pair; "
+            "softmax_scale stays that of the unpadded D",
         )
 
 

@@ -148,18 +148,13 @@ def _sizes(call: FlashAttnGradCall) -> Iterator[Fault]:
     yield from _same(call, "D", ("dout", "attn_out"), "v")
     dim, dim_v = call.of_q("D"), call.v.shape[-1]
     if not 0 < dim_v <= dim <= LARGEST_DIM:
-        yield Fault(
-            "v" if dim_v > dim else "q",
-            f"head dims are D = {dim} (q, k) and Dv = {dim_v} (v): the rule is 0 < Dv <= D <= {LARGEST_DIM}",
-        )
+        name, has = ("q", f"D = {dim}") if dim > LARGEST_DIM or dim == 0 else ("v", f"Dv = {dim_v}, with D = {dim}")
+        yield Fault(name, f"{name} has the head dim {has}: the rule is 0 < Dv <= D <= {LARGEST_DIM}")
     yield from _same(call, "N", ("dout", "attn_out"), "q")
     yield from _same(call, "N", ("v",), "k")
     heads_q, heads_kv = call.of_q("N"), call.of_kv("N")
     if heads_kv == 0 or heads_q % heads_kv:
-        yield Fault(
-            "k",
-            f"q has N1 = {heads_q} heads and k has N2 = {heads_kv}: N1 must be a multiple of N2, and N2 must not be 0",
-        )
+        yield Fault("k", f"k has N2 = {heads_kv} heads, q has N1 = {heads_q}: N1 must be a multiple of N2 > 0")
     if call.layout_q != "TND":
         yield from _same(call, "S", ("dout", "attn_out"), "q")
         yield from _same(call, "S", ("v",), "k")
