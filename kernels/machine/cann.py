@@ -17,7 +17,8 @@ INSTALLED = (  # where the installer puts it: up to 8.3 ascend-toolkit/latest, f
     "~/Ascend/cann",
 )
 FILES = ("*/ascend_toolkit_install.info", "version.cfg", "version.info", "*/version.info")
-VERSION = re.compile(r"(?im)^\W*(?:runtime_running_|toolkit_running_)?version\W+([0-9][\w.]*)")
+# version=8.5.0, or runtime_running_version=[7.3.0.1.231:8.0.RC3]: the number of the release comes last
+VERSION = re.compile(r"(?im)^\s*(?:runtime_running_|toolkit_running_)?version\s*=\s*\[?(?:[\w.]+:)?([0-9][\w.]*)")
 
 
 @dataclass(frozen=True)
