@@ -51,15 +51,9 @@ class Packed:
             for a, b, c, d in zip(sides[0], sides[0][1:], sides[1], sides[1][1:], strict=False)
         ]
         return [
-            Attention(
-                *(x.transpose(0, 1)[None] for x in part),
-                scale=self.scale,
-                mask_mode=self.mask_mode,
-                block_q=self.block,
-                block_kv=self.block,
-            )
-            for part in cut
-        ]  # type: ignore[arg-type]
+            Attention(q, k, v, self.scale, self.mask_mode, block_q=self.block, block_kv=self.block)
+            for q, k, v in ([x.transpose(0, 1)[None] for x in part] for part in cut)
+        ]
 
     @cached_property
     def expected(self) -> dict[str, Expected]:

@@ -168,6 +168,8 @@ def _setup(stage: Stage) -> str:
     language the notebook speaks (see :func:`grader.text.language`)."""
     headers = [split_header(exercise.solution.read_text(encoding="utf-8"))[0] for exercise in stage.exercises]
     imports = join_headers(line for header in headers for line in header)
+    if stage.device == "npu":  # before everything else: a real NPU, or an emulated one with the modules that go with it
+        imports = f"import kernels.ascend\n\n{imports}"
     note = "".join(
         f"# {lang}: FlashDojo {stage.id} lang={lang} · {text}\n"
         for lang, text in (("zh", "先运行这一格"), ("en", "run this cell first"))

@@ -20,6 +20,7 @@ NAMES: dict[str, re.Pattern[str]] = {
     "softmax": SOFTMAX,
     "autograd": re.compile(r"^(grad|backward)$"),
     "numpy": re.compile(f"^({'|'.join(TO_ARRAY)})$"),
+    "npu_operator": re.compile(r"^(npu_fusion_attention|flash_attn)(_\w+)?$"),
 }
 
 
@@ -49,13 +50,20 @@ class Guard(TorchFunctionMode):
     ) -> Any:
         name = getattr(func, "__name__", "")
         if name not in self._known:
-            self._known[name] = next((rule for rule, pattern in self.patterns.items() if pattern.search(name)), None)
+            self._known[name] = self._rule(name)
         rule = self._known[name]
         if rule is not None:
             error = Forbidden(rule, name)
             self.refused = self.refused or error
             raise error
         return func(*args, **(kwargs or {}))
+
+    def _rule(self, name: str) -> str | None:
+        """The ban that a function of this name falls under. An NPU operator is no library attention."""
+        broken = [rule for rule, pattern in self.patterns.items() if pattern.search(name)]
+        if NAMES["npu_operator"].search(name):
+            broken = [rule for rule in broken if rule == "npu_operator"]
+        return broken[0] if broken else None
 
 
 def differentiate(

@@ -24,7 +24,7 @@ from grader.proving.tools import TemporaryFile, Unproven, earns_nothing, full_ma
 from grader.text import LANGUAGES
 
 KINDS = ("course", "notebooks", "runs", "skeletons", "solutions", "right", "wrong", "cheats", "hostile")
-STAGE_FILES = {"stage.toml", "misconceptions.toml", "cells.py", "lesson.zh.md", "lesson.en.md"}
+STAGE_FILES = {"stage.toml", "misconceptions.toml", "cells.py", "lesson.zh.md", "lesson.en.md", "corpus.txt"}
 LITTER = re.compile(r"(~|\.orig|\.rej|\.bak|\.swp|\.DS_Store|-checkpoint\.ipynb)$|^(Untitled|nohup)")
 
 

@@ -10,9 +10,10 @@ import torch
 
 from grader.course import catalog
 from grader.inputs import Secret
+from grader.live.device import device
 from grader.live.subject import LiveSubject
 from grader.subject import SubjectError
-from grader.vocabulary import CheckFailed, Context
+from grader.vocabulary import CheckFailed, Context, NotMeasured
 
 torch.set_num_threads(1)  # several test processes share the machine
 
@@ -42,16 +43,19 @@ def grade(
     module = ModuleType("submission")
     sys.modules["submission"] = module  # dataclasses look their module up
     exec(compile(source, "<submission>", "exec"), module.__dict__)
-    subject, graded = LiveSubject(module.__dict__), Graded()
-    for exercise in catalog.load().stage(stage).exercises:
+    graded, where = Graded(), catalog.load().stage(stage)
+    for exercise in where.exercises:
         if exercises and exercise.id not in exercises:
             continue
+        subject = LiveSubject(module.__dict__, exercise.forbid, device=device(where.device), soc=exercise.soc)
         for check in exercise.checks:
             if any(graded.status.get(need) != "passed" for need in check.needs):
                 graded.status[check.id] = "blocked"
                 continue
             try:
                 check.run(Context(subject, check.id, student, Secret(secret.encode())))
+            except NotMeasured:
+                graded.status[check.id] = "not_measured"
             except CheckFailed as failure:
                 graded.status[check.id], graded.named[check.id] = "failed", failure.misconception
                 graded.messages[check.id] = failure.message.en

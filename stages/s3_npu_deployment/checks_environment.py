@@ -1,0 +1,117 @@
+"""Checks of s3-environment: chips, data types and versions, each on names and numbers that trip up a shortcut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from grader.checking.compare import returned
+from grader.vocabulary import Context, check, say
+
+PLAN = "plan_environment"
+FIELDS = ("operator", "bfloat16", "versions_match")
+
+# from Ascend/pytorch, torch_npu/csrc/core/npu/NpuVariables.h
+A1 = ("Ascend910PremiumA", "Ascend910ProA", "Ascend910A", "Ascend910ProB", "Ascend910B")
+INFERENCE = tuple(f"Ascend310P{n}" for n in (1, 2, 3, 4, 5, 7))
+A2 = tuple(f"Ascend910B{n}" for n in ("1", "2", "2C", "3", "4", "4-1"))
+EDGE = tuple(f"Ascend310B{n}" for n in (1, 2, 3, 4))
+A3 = tuple(f"Ascend910_{n}" for n in (9391, 9392, 9381, 9382, 9372, 9362, 9363))
+A5 = ("Ascend950PR_9589", "Ascend950PR_9579", "Ascend950DT_9571", "Ascend950DT_9591", "Ascend950PR_957b")
+UNKNOWN = ("Ascend9999", "Tesla V100", "", None)
+
+
+def plan(ctx: Context, soc: str | None, torch_version: str, torch_npu_version: str | None) -> Mapping[str, Any]:
+    value = ctx.subject.call(PLAN, soc, torch_version, torch_npu_version).value
+    if not isinstance(value, Mapping) or not set(FIELDS) <= set(value):
+        ctx.fail(
+            say(
+                "应返回含有 operator、bfloat16、versions_match 的字典，得到 {got}。",
+                "It must return a dict with operator, bfloat16 and versions_match, it returned {got}.",
+                got=returned(value),
+            ),
+            misconception="wrong-return",
+            evidence={"got": returned(value)},
+        )
+    return value
+
+
+def _shuffled(ctx: Context, names: Iterable[str | None]) -> list[str | None]:
+    listed = list(names)
+    return [listed[i] for i in ctx.rng().permutation(len(listed))]
+
+
+def _require(ctx: Context, value: Mapping[str, Any], field: str, want: Any, case: str, misconception: str) -> None:
+    got = value[field]
+    if type(got) is type(want) and got == want:
+        return
+    ctx.fail(
+        say(
+            "{case}：{field} 应为 {want!r}，得到 {got!r}。",
+            "{case}: {field} must be {want!r}, it is {got!r}.",
+            case=case,
+            field=field,
+            want=want,
+            got=got if isinstance(got, (bool, str, int, float, type(None))) else returned(got),
+        ),
+        misconception=misconception if isinstance(got, type(want)) else "wrong-return",
+        evidence={"expected": want, "got": str(got), "case": case},
+    )
+
+
+def _wrong_operator(soc: str | None, got: Any) -> str:
+    """Which confusion takes this chip for one that has the operator ``got``."""
+    if soc == "Ascend910B" or (soc in A1 and got == "torch_npu"):
+        return "soc-first-generation"
+    if soc in UNKNOWN:
+        return "soc-unknown"
+    return "soc-family"
+
+
+@check("s3-environment.operator", points=3, concept="environment")
+def environment_operator(ctx: Context) -> None:
+    """Every chip of the table, names that only look like one, and no chip at all."""
+    operator = {
+        **dict.fromkeys((*A1, *INFERENCE, *EDGE, *UNKNOWN), "cpu"),
+        **dict.fromkeys((*A2, *A3), "torch_npu"),
+        **dict.fromkeys(A5, "cann_ops_transformer"),
+    }
+    for soc in _shuffled(ctx, operator):
+        value = plan(ctx, soc, "2.13.0", "2.13.0")
+        misconception = _wrong_operator(soc, value["operator"])
+        _require(ctx, value, "operator", operator[soc], f"soc={soc!r}", misconception)
+
+
+@check("s3-environment.bfloat16", points=1.5, concept="environment", needs=("s3-environment.operator",))
+def environment_bfloat16(ctx: Context) -> None:
+    """Ids from 220 on, whichever operator the chip has."""
+    for soc in _shuffled(ctx, (*A1, *INFERENCE, *A2, *EDGE, *A3, *A5, *UNKNOWN)):
+        able = soc in (*A2, *EDGE, *A3, *A5)
+        value = plan(ctx, soc, "2.13.0", "2.13.0")
+        _require(ctx, value, "bfloat16", able, f"soc={soc!r}", "bfloat16-support")
+
+
+PAIRS = (
+    ("2.13.0", "2.13.0", True, "versions-suffix"),
+    ("2.13.0+cpu", "2.13.0", True, "versions-suffix"),
+    ("2.1.0", "2.1.0.post12", True, "versions-suffix"),
+    ("2.5.1+cpu", "2.5.1.post1", True, "versions-suffix"),
+    ("2.13.0", "2.14.0", False, "versions-pair"),
+    ("2.1.0", "2.1.1", False, "versions-pair"),
+    ("2.1.0", "2.10.0", False, "versions-prefix"),
+    ("2.13.0", "2.1.3", False, "versions-prefix"),
+    ("2.1.0", "2.1.0.post1", True, "versions-suffix"),
+    ("2.11.0", "2.1.0", False, "versions-prefix"),
+    ("2.13.0", None, False, "versions-none"),
+)
+
+
+@check("s3-environment.versions", points=1.5, concept="environment", needs=("s3-environment.operator",))
+def environment_versions(ctx: Context) -> None:
+    """torch and torch_npu go in pairs: suffixes do not matter, the last number does, 2.1 is not 2.10."""
+    for index in ctx.rng().permutation(len(PAIRS)):
+        torch_version, torch_npu_version, match, misconception = PAIRS[int(index)]
+        soc = (A5[0], A2[3], A3[0])[int(index) % 3]
+        value = plan(ctx, soc, torch_version, torch_npu_version)
+        case = f"torch {torch_version}, torch_npu {torch_npu_version}"
+        _require(ctx, value, "versions_match", match, case, misconception)

@@ -1,0 +1,240 @@
+"""Checks of s3-function: flash_attn and flash_attn_grad as one operation of autograd. ``values`` gates the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from grader.checking.cases import Attention
+from grader.checking.compare import describe, evidence_of, require_like, require_tensors, returned, right
+from grader.checking.diagnose import Suspect
+from grader.checking.examine import Examination, all_right, only
+from grader.checking.gradients import NAMES
+from grader.checking.hardware import backward_like_kernel
+from grader.subject import Outcome, Raised
+from grader.vocabulary import Context, check, say
+
+from . import npu_cases as cases
+from .npu_calls import FLASH_ATTN, FLASH_ATTN_GRAD, out_shapes, refusals_named, require_operator, without_mask
+from .npu_cases import NpuCase, expect_gradients, expect_out, to_layout, with_dout
+from .npu_mistakes import forward_suspects, gradient_suspects
+
+NPU_APPLY = "NpuFlashAttentionFunction"
+OUTPUTS = ("attn_out", "softmax_lse")
+ALL = (*OUTPUTS, *NAMES)
+NPU_APPLY_VALUES = "s3-function.values"
+
+Make = Callable[..., NpuCase]
+Control = Callable[[Context, NpuCase], bool]
+
+
+def arguments(case: NpuCase) -> tuple[Any, ...]:
+    """The positional arguments of ``apply``; those at the end that are defaults are left out."""
+    options: list[Any] = [case.factor, case.mask_mode, case.win_left, case.win_right, case.layout]
+    for default in ("BSND", -1, -1, 0):
+        if options[-1] != default:
+            break
+        options.pop()
+    return (*case.inputs(), *options)
+
+
+def differentiate(ctx: Context, case: NpuCase, wrt: Sequence[int] = (0, 1, 2)) -> Outcome:
+    """apply, then the gradients of attn_out for the case's upstream gradient. Both operators must have run."""
+    dout = case.laid_out(case.dout) if case.dout is not None else None
+    try:
+        with refusals_named():
+            outcome = ctx.subject.backward(NPU_APPLY, arguments(case), (dout, None), wrt, observe=True)
+    except Raised as error:
+        if "incorrect number of gradients" in error.text:
+            error.misconception = "function-gradient-count"
+        elif "does not require grad" in error.text:
+            error.misconception = "function-not-differentiable"
+        raise
+    require_operator(ctx, outcome, FLASH_ATTN, FLASH_ATTN_GRAD)
+    return outcome
+
+
+def call_apply(ctx: Context, case: NpuCase) -> Any:
+    """(attn_out, softmax_lse, dq, dk, dv)."""
+    outputs, gradients = differentiate(ctx, case).value
+    out, lse = require_tensors(ctx, outputs, OUTPUTS)
+    if not isinstance(gradients, (tuple, list)) or not all(isinstance(g, Tensor) for g in gradients):
+        ctx.fail(
+            say(
+                "q、k、v 都需要梯度，backward 给出的是 {got}。",
+                "q, k and v all need a gradient, backward gave {got}.",
+                got=returned(gradients),
+            ),
+            misconception="function-gradient-missing",
+            evidence={"got": returned(gradients)},
+        )
+    return (out, lse, *gradients)
+
+
+def expect_apply(case: NpuCase) -> dict[str, Any]:
+    return {**expect_out(case), **expect_gradients(case)}
+
+
+def apply_suspects() -> list[Suspect]:
+    """A wrong backward pass behind a right forward pass. (A wrong forward pass shows in attn_out alone.)"""
+
+    def with_output(suspect: Suspect) -> Suspect:
+        def values(case: NpuCase) -> dict[str, Tensor]:
+            return {"attn_out": to_layout(case.truth[0], case.layout), **suspect.values(case)}
+
+        return Suspect(suspect.id, values, suspect.also, suspect.loose)
+
+    return [with_output(suspect) for suspect in gradient_suspects()]
+
+
+def drawn(make: Make) -> Make:
+    return lambda rng, n: with_dout(rng, make(rng, n))
+
+
+def applied(make: Make, otherwise: str | None = None, control: Control | None = None, **more: Any) -> Examination:
+    return Examination(
+        call=call_apply,
+        make=drawn(make),
+        expect=expect_apply,
+        suspects=apply_suspects,
+        otherwise=otherwise,
+        control=control,
+        names=ALL,
+        shapes=out_shapes,
+        **more,
+    )
+
+
+def forward_alone(make: Make) -> Examination:
+    """attn_out by itself, so that what is wrong with the forward call gets its name first."""
+    return Examination(
+        call=call_apply,
+        make=drawn(make),
+        expect=expect_out,
+        suspects=forward_suspects,
+        names=ALL,
+        shapes=out_shapes,
+    )
+
+
+def applies(ctx: Context, case: NpuCase) -> bool:
+    return all_right(call_apply(ctx, case), expect_apply(case), ALL)
+
+
+@check(NPU_APPLY_VALUES, points=6, concept="autograd")
+def npu_function_values(ctx: Context) -> None:
+    """The seeds' shape with GQA: attn_out, dq, dk, dv, from both operators."""
+    forward_alone(cases.npu_drawing(cases.SMALL)).run(ctx)
+    applied(cases.seeds).run(ctx)
+
+
+NPU_APPLY_NEEDS = (NPU_APPLY_VALUES,)
+
+
+@check("s3-function.scale", points=3, concept="scale", needs=NPU_APPLY_NEEDS)
+def npu_function_scale(ctx: Context) -> None:
+    """A scale other than 1/sqrt(D): the backward operator's default would be 1/sqrt(D), the forward's is 1.0."""
+    forward_alone(cases.other_scale).run(ctx)
+    catch = only(apply_suspects(), "scale-default-backward")
+    applied(cases.other_scale, catch=lambda: catch).run(ctx)
+
+
+@check("s3-function.masks", points=3, concept="causal", needs=NPU_APPLY_NEEDS)
+def npu_function_masks(ctx: Context) -> None:
+    """Causal and window in both passes; S1 != S2; rows that see no key have gradient 0."""
+
+    def plain(ctx: Context, case: NpuCase) -> bool:
+        return applies(ctx, without_mask(case))
+
+    for make in (cases.causal, cases.causal_offset, cases.empty_rows, cases.window):
+        forward_alone(make).run(ctx)
+        applied(make, "function-options-lost", plain).run(ctx)
+
+
+@check("s3-function.layout", points=2, concept="layouts", needs=NPU_APPLY_NEEDS)
+def npu_function_layout(ctx: Context) -> None:
+    """BNSD in both passes."""
+
+    def in_bsnd(ctx: Context, case: NpuCase) -> bool:
+        return applies(ctx, case.but(layout="BSND"))  # type: ignore[arg-type]
+
+    applied(cases.other_layout, "layout-ignored", in_bsnd).run(ctx)
+
+
+@check("s3-function.lse", points=1, concept="autograd", needs=NPU_APPLY_NEEDS)
+def npu_function_lse(ctx: Context) -> None:
+    """softmax_lse comes back right and is marked non-differentiable."""
+    case = drawn(cases.causal)(ctx.rng(), 0)
+    outcome = differentiate(ctx, case)
+    _, lse = require_tensors(ctx, outcome.value[0], OUTPUTS)
+    want = case.expected_lse
+    require_like(ctx, lse, want)
+    if not right(lse, want):
+        ctx.fail(describe(lse, want), misconception="lse-value", evidence=evidence_of(lse, want))
+    if tuple(outcome.differentiable) != (True, False):
+        ctx.fail(
+            say(
+                "attn_out 应可求导，softmax_lse 应标记为不可求导；得到 {got}。",
+                "attn_out must be differentiable and softmax_lse marked as not; found {got}.",
+                got=list(outcome.differentiable),
+            ),
+            misconception="lse-differentiable" if tuple(outcome.differentiable) == (True, True) else None,
+            evidence={"got": list(outcome.differentiable), "expected": [True, False]},
+        )
+
+
+@check("s3-function.partial", points=1, concept="autograd", needs=NPU_APPLY_NEEDS)
+def npu_function_partial(ctx: Context) -> None:
+    """Only some of q, k, v require a gradient."""
+    case = drawn(cases.causal)(ctx.rng(), 0)
+    want = expect_gradients(case)
+    for wrt in ((0,), (1, 2)):
+        for place, got in zip(wrt, differentiate(ctx, case, wrt).value[1], strict=True):
+            name = NAMES[place]
+            if not isinstance(got, Tensor) or not right(got, want[name]):
+                ctx.fail(
+                    say(
+                        "只有 {names} 需要梯度时，{name} 不对。",
+                        "When only {names} require a gradient, {name} is wrong.",
+                        names=", ".join("qkv"[i] for i in wrt),
+                        name=name,
+                    ),
+                    misconception="function-partial-gradients",
+                    evidence=evidence_of(got, want[name])
+                    if isinstance(got, Tensor) and got.shape == want[name].value.shape
+                    else {"got": returned(got)},
+                )
+
+
+@check("s3-function.bfloat16", points=1, concept="half-precision", needs=NPU_APPLY_NEEDS)
+def npu_function_bfloat16(ctx: Context) -> None:
+    """Gradients in the dtype of the inputs."""
+    applied(cases.brain_float, "bfloat16-lost", lambda ctx, case: applies(ctx, in_half(case))).run(ctx)
+
+
+def in_half(case: NpuCase) -> NpuCase:
+    dout = case.dout.half() if case.dout is not None else None
+    return case.but(q=case.q.half(), k=case.k.half(), v=case.v.half(), dout=dout)  # type: ignore[return-value]
+
+
+@check("s3-function.strided", points=1, concept="inputs", needs=NPU_APPLY_NEEDS)
+def npu_function_strided(ctx: Context) -> None:
+    """Inputs and an upstream gradient that are views."""
+
+    def contiguous(ctx: Context, case: NpuCase) -> bool:
+        return applies(ctx, case.but(strided=False))  # type: ignore[arg-type]
+
+    applied(cases.strided, "kv-not-contiguous", contiguous).run(ctx)
+
+
+@check("s3-function.hardware", points=0, concept="hardware", needs=NPU_APPLY_NEEDS)
+def npu_function_hardware(ctx: Context) -> None:
+    """The same gradients as the kernel of this machine's NPU."""
+
+    def call(ctx: Context, case: Attention) -> Sequence[Tensor]:
+        assert isinstance(case, NpuCase)
+        return [to_layout(x, case.layout) for x in differentiate(ctx, case).value[1]]
+
+    backward_like_kernel(ctx, [drawn(cases.seeds)(ctx.rng(), 0), drawn(cases.brain_float)(ctx.rng("b"), 1)], call)

@@ -1,0 +1,138 @@
+"""Checks of s3-module: float32 outside, float16 around the operator. ``values`` gates the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from grader.checking.cases import Attention
+from grader.checking.compare import Expected, largest, largest_error
+from grader.checking.examine import Examination, all_right, only, repeatable
+from grader.checking.modules import (
+    Module,
+    draw_module,
+    merge,
+    module_suspects,
+    one_head,
+    packed,
+    project,
+    require_gradient,
+    require_parameters,
+    require_value_error,
+)
+from grader.subject import Outcome
+from grader.vocabulary import Context, check
+
+from .npu_calls import FLASH_ATTN, refusals_named, require_npu, require_operator
+
+NPU_MODULE = "NpuFlashAttention"
+NPU_MODULE_VALUES = "s3-module.values"
+
+
+def expected(case: Module) -> Expected:
+    """The float64 truth; the tolerance is 4 times what rounding q, k, v and the attention to float16 once costs."""
+    if "half" not in case.memo:
+        state = {name: value.double() for name, value in case.state.items()}
+        truth = packed(case.x.double(), case.heads, state)
+        q, k, v = (x.half() for x in (case.inner().q, case.inner().k, case.inner().v))
+        attended = merge(Attention(q, k, v).plain(scaled_first=False)[0].float())
+        rounded = project(Module(attended, case.heads, case.state), "out_proj")
+        tol = max(4 * largest_error(rounded, truth), 2e-3 * largest(truth.abs()))
+        case.memo["half"] = Expected("output", truth, tol, torch.float32)
+    return case.memo["half"]
+
+
+def build(ctx: Context, case: Module) -> int:
+    more = {"block_size": case.block_size} if case.block_size else {}
+    handle = ctx.subject.construct(NPU_MODULE, case.hidden, case.heads, **more)
+    ctx.subject.load_state(handle, {**ctx.subject.state(handle), **case.state})
+    return handle
+
+
+def observed(ctx: Context, case: Module) -> Outcome:
+    handle = build(ctx, case)
+    with refusals_named():
+        outcome = ctx.subject.forward(handle, case.x, observe=True)
+    require_operator(ctx, outcome, FLASH_ATTN)
+    return outcome
+
+
+def call_module(ctx: Context, case: Module) -> Any:
+    return observed(ctx, case).value
+
+
+def module(make: Any, **more: Any) -> Examination:
+    return Examination(
+        call=call_module,
+        make=make,
+        expect=lambda case: {"output": expected(case)},
+        suspects=module_suspects,
+        dtypes={torch.float16: "module-stays-half", torch.bfloat16: "module-stays-half"},
+        **more,
+    )
+
+
+@check("s3-module.parameters", points=0, concept="module")
+def npu_module_parameters(ctx: Context) -> None:
+    """The parameters of StandardAttention, under the same names."""
+    require_parameters(ctx, ctx.subject.state(ctx.subject.construct(NPU_MODULE, 128, 2)), 128)
+
+
+def one_headed(rng: np.random.Generator, n: int) -> Module:
+    return draw_module(rng, *((2, 32, 1, 64), (1, 37, 1, 128))[n])
+
+
+@check(NPU_MODULE_VALUES, points=5, concept="module", needs=("s3-module.parameters",))
+def npu_module_values(ctx: Context) -> None:
+    """One head: float32 in and out, the numbers of standard attention up to float16, through the operator."""
+    module(one_headed, catch=lambda: only(module_suspects(), "scale-missing", "out-proj-missing", "bias-missing")).run(
+        ctx
+    )
+    require_npu(ctx, observed(ctx, one_headed(ctx.rng("device"), 0)))
+
+
+MODULE_NEEDS = ("s3-module.parameters", NPU_MODULE_VALUES)
+
+
+@check("s3-module.heads", points=2.5, concept="heads", needs=MODULE_NEEDS)
+def npu_module_heads(ctx: Context) -> None:
+    """Several heads, any length, and a block_size, which changes nothing."""
+
+    def control(ctx: Context, case: Module) -> bool:
+        single = one_head(case) if case.hidden <= 128 else Module(case.x[..., :64], 1, _cut(case), case.block_size)
+        return all_right(call_module(ctx, single), {"output": expected(single)})
+
+    sizes = ((2, 24, 2, 64, 16), (1, 45, 3, 64, 256))
+    module(
+        lambda rng, n: draw_module(rng, *sizes[n]),
+        otherwise="heads-handling",
+        control=control,
+        known=(one_headed,),
+        catch=lambda: only(module_suspects(), "heads-split", "heads-not-split"),
+    ).run(ctx)
+
+
+def _cut(case: Module) -> dict[str, torch.Tensor]:
+    return {name: value[:64, :64] if value.dim() == 2 else value[:64] for name, value in case.state.items()}
+
+
+@check("s3-module.indivisible", points=1, concept="heads", needs=MODULE_NEEDS)
+def npu_module_indivisible(ctx: Context) -> None:
+    require_value_error(ctx, NPU_MODULE, (130, 4))
+
+
+@check("s3-module.gradient", points=1, concept="module", needs=MODULE_NEEDS)
+def npu_module_gradient(ctx: Context) -> None:
+    """A module is there to be trained: gradients reach every parameter."""
+    case = draw_module(ctx.rng(), 2, 16, 1, 64)
+    require_gradient(ctx, observed(ctx, case))
+
+
+@check("s3-module.repeat", points=0.5, concept="repeatable", needs=(*MODULE_NEEDS, "s3-module.heads"))
+def npu_module_repeat(ctx: Context) -> None:
+    """Another length and batch; then the first again."""
+    a, b = draw_module(ctx.rng("a"), 2, 20, 2, 64), draw_module(ctx.rng("b"), 1, 33, 2, 64)
+    handle = build(ctx, a)
+    repeatable(ctx, lambda ctx, case: ctx.subject.forward(handle, case.x).value, [a, b])

@@ -1,0 +1,116 @@
+"""Checks of s3-speed: a kernel whose call returns at once while the device works on for a time that the judge knows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from statistics import median
+
+import torch
+
+from grader.checking.compare import returned
+from grader.subject import Provided
+from grader.vocabulary import Context, check, say
+
+SPEED = "measure_speed"
+RATE = "s3-speed.rate"
+LOW, HIGH = 0.6, 1.1  # of the true rate: waiting costs a little, nothing is faster than the device
+TRIES = 3  # another program may have had the processor
+
+
+def measured(ctx: Context, seconds: float, *, warmup: int, iters: int, low: str, high: str, **kernel: object) -> None:
+    """The rate for a kernel of ``seconds``; ``low`` and ``high`` name the ideas behind one too small or too large."""
+    got = math.nan
+    for _ in range(TRIES):
+        options = {"seconds": seconds, **kernel}
+        value = ctx.subject.call(SPEED, Provided("queued_kernel", options), warmup=warmup, iters=iters).value
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            ctx.fail(
+                say("应返回一个数，得到 {got}。", "It must return a number, it returned {got}.", got=returned(value)),
+                misconception="wrong-return",
+                evidence={"got": returned(value)},
+            )
+        got = float(value)
+        if LOW <= got * seconds <= HIGH:
+            return
+    want = 1 / seconds
+    ctx.fail(
+        say(
+            "设备每次要 {ms:.2f} 毫秒，应约为每秒 {want:.0f} 次，得到 {got:.5g}（warmup={warmup}，iters={iters}）。",
+            "The device takes {ms:.2f} ms a call, so about {want:.0f} calls a second; reported were {got:.5g} "
+            "(warmup={warmup}, iters={iters}).",
+            ms=1e3 * seconds,
+            want=want,
+            got=got,
+            warmup=warmup,
+            iters=iters,
+        ),
+        misconception=_unit(got, seconds) or (low if got < want else high) or None,
+        evidence={"got": got if math.isfinite(got) else str(got), "expected": want},
+    )
+
+
+def _unit(got: float, seconds: float) -> str | None:
+    """The time, in one unit or another, in place of the rate."""
+    return "speed-inverted" if any(LOW <= seconds * unit / got <= 1 / LOW for unit in (1, 1e3) if got > 0) else None
+
+
+def draw_seconds(ctx: Context, case: str) -> float:
+    return float(ctx.rng(case).uniform(0.002, 0.004))
+
+
+@check(RATE, points=3, concept="timing")
+def speed_rate(ctx: Context) -> None:
+    """Two kernels of different length, every call alike: synchronise, or only the launch is timed."""
+    for case in ("a", "b"):
+        seconds = draw_seconds(ctx, case)
+        measured(ctx, seconds, warmup=2, iters=8, low="", high="speed-not-synchronised")
+
+
+@check("s3-speed.warm-up", points=2.5, concept="timing", needs=(RATE,))
+def speed_warm_up(ctx: Context) -> None:
+    """The first calls are slow, as when a device compiles its kernels; they are the warm-up, and over before timing."""
+    seconds = draw_seconds(ctx, "a")
+    slow = tuple(float(x) for x in ctx.rng("slow").uniform(0.02, 0.03, 4))
+    measured(ctx, seconds, warmup=4, iters=7, low="speed-no-warm-up", high="speed-not-synchronised", first=slow)
+
+
+@check("s3-speed.median", points=2.5, concept="timing", needs=(RATE,))
+def speed_median(ctx: Context) -> None:
+    """A few calls take much longer, or no time at all: the median does not mind, mean and best do."""
+    for case, hiccup in (("slow", 0.025), ("fast", 0.0002)):
+        seconds, warmup, iters = draw_seconds(ctx, case), 2, 13
+        odd = _some(ctx, case, warmup, iters)
+        measured(
+            ctx, seconds, warmup=warmup, iters=iters,
+            low="speed-mean", high="speed-best", hiccups=odd, hiccup=hiccup,
+        )  # fmt: skip
+
+
+def _some(ctx: Context, case: str, warmup: int, iters: int) -> tuple[int, ...]:
+    """Four of the timed calls, by number."""
+    chosen: Sequence[int] = ctx.rng(f"{case} places").choice(iters, 4, replace=False).tolist()
+    return tuple(sorted(warmup + place for place in chosen))
+
+
+@check("s3-speed.hardware", points=0, concept="hardware", needs=(RATE,))
+def speed_hardware(ctx: Context) -> None:
+    """The course's criterion: more than 100 calls a second at [2, 128, 768] with 12 heads, on this NPU."""
+    backend = ctx.hardware()
+    q, k, v = (torch.randn(2, 12, 128, 64, dtype=torch.float16) for _ in range(3))
+    times = []
+    for _ in range(30):
+        start = time.perf_counter()
+        backend.forward(q, k, v, scale=0.125)[0].cpu()  # waits for the device
+        times.append(time.perf_counter() - start)
+    rate = 1 / median(times[10:])
+    if rate <= 100:
+        ctx.fail(
+            say(
+                "这台机器的 NPU 每秒 {rate:.0f} 次，目标是 100 次以上。",
+                "The NPU of this machine makes {rate:.0f} calls a second; the aim is more than 100.",
+                rate=rate,
+            ),
+            evidence={"got": rate, "expected": 100},
+        )

@@ -1,0 +1,182 @@
+"""Checks of s3-train. Proof by value: two secret streams of tokens say what losses an honest run must have.
+
+A Markov chain's entropy rate is the best mean loss there is: losses far above have not learned, losses below have seen
+their targets. Independent uniform tokens cannot be learned at all: the loss stays at ln V.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.checking.compare import returned
+from grader.subject import Outcome
+from grader.vocabulary import Context, check, say
+
+from .npu_calls import FLASH_ATTN, FLASH_ATTN_GRAD, refusals_named, require_operator
+from .train_mistakes import markov, name_curve
+
+TRAIN = "train"
+VOCAB, LENGTH, LAYERS = 20, 5000, 2
+STEPS, UNIFORM_STEPS, SAME_STEPS, SEED_STEPS, LAST = 26, 14, 6, 3, 6
+FALLS = "s3-train.falls"
+
+# measured: the last losses lie 0.1 to 0.3 above the entropy rate, from which ln V is 0.9 and more away; uniform ones
+# lie 0 to 0.15 above ln V
+BELOW, ABOVE, UNIFORM_BELOW, UNIFORM_ABOVE, FIRST, SAME = 0.12, 0.5, 0.1, 0.35, 0.7, 0.03
+
+
+def run_training(ctx: Context, steps: int, tokens: Tensor, *, observe: bool = False, **options: Any) -> Outcome:
+    with refusals_named():
+        outcome = ctx.subject.call(TRAIN, steps, tokens, vocab=VOCAB, observe=observe, **options)
+    require_losses(ctx, outcome.value, steps)
+    return outcome
+
+
+def require_losses(ctx: Context, value: Any, steps: int) -> None:
+    """A list of ``steps`` finite Python floats."""
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+        ctx.fail(
+            say(
+                "损失是张量：请用 loss.item() 记成 Python 数，否则每一步的计算图都被留住。",
+                "The losses are tensors: record loss.item(), a Python number, or the graph of every step is kept.",
+            ),
+            misconception="train-losses-are-tensors",
+            evidence={"got": returned(value)},
+        )
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, float) for item in value):
+        ctx.fail(
+            say(
+                "应返回浮点数的列表，得到 {got}。",
+                "It must return a list of floats, it returned {got}.",
+                got=returned(value),
+            ),
+            misconception="wrong-return",
+            evidence={"got": returned(value)},
+        )
+    if len(value) != steps or not all(map(math.isfinite, value)):
+        ctx.fail(
+            say(
+                "steps={steps} 时应有 {steps} 个有限的损失，得到 {n} 个。",
+                "With steps={steps} there must be {steps} finite losses, there are {n}.",
+                steps=steps,
+                n=len(value),
+            ),
+            evidence={"got": [str(item) for item in value[:5]], "expected": steps},
+        )
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def fail_losses(
+    ctx: Context, curve: Sequence[float], tokens: Tensor, seed: int, low: float, high: float, got: float
+) -> None:
+    ctx.fail(
+        say(
+            "最后几步的平均损失是 {got:.3f}，应在 {low:.2f} 到 {high:.2f} 之间；开头是 {first}。",
+            "The mean of the last losses is {got:.3f}; it should lie between {low:.2f} and {high:.2f}. "
+            "They begin with {first}.",
+            got=got,
+            low=low,
+            high=high,
+            first=", ".join(f"{loss:.3f}" for loss in curve[:4]),
+        ),
+        misconception=name_curve(curve, tokens, VOCAB, seed) or ("train-targets-visible" if got < low else None),
+        evidence={"got": got, "expected": [low, high], "case": f"V={VOCAB} seed={seed} steps={len(curve)}"},
+    )
+
+
+@check(FALLS, points=5, concept="training")
+def train_falls(ctx: Context) -> None:
+    """A Markov chain: the loss begins near ln V and comes near the entropy rate, by the NPU's operators."""
+    tokens, entropy = markov(ctx.rng(), VOCAB, LENGTH)
+    seed = int(ctx.rng("seed").integers(1000))
+    outcome = run_training(ctx, STEPS, tokens, seed=seed, observe=True)
+    curve, last = outcome.value, mean(outcome.value[-LAST:])
+    low, high = entropy - BELOW, entropy + ABOVE
+    if not low <= last <= high:
+        fail_losses(ctx, curve, tokens, seed, low, high, last)
+    if abs(curve[0] - math.log(VOCAB)) > FIRST:
+        ctx.fail(
+            say(
+                "第一步的损失应接近 ln V = {want:.2f}，得到 {got:.3f}：模型还没有学过任何东西。",
+                "The first loss should be near ln V = {want:.2f}, it is {got:.3f}: nothing has been learned by then.",
+                want=math.log(VOCAB),
+                got=curve[0],
+            ),
+            misconception="train-first-loss",
+            evidence={"got": curve[0], "expected": math.log(VOCAB)},
+        )
+    require_operator(ctx, outcome, FLASH_ATTN, FLASH_ATTN_GRAD, least=LAYERS * STEPS)
+
+
+@check("s3-train.chance", points=3, concept="training", needs=(FALLS,))
+def train_chance(ctx: Context) -> None:
+    """Independent uniform tokens: nothing can be learned, whatever the curve of before was."""
+    tokens = torch.from_numpy(ctx.rng().integers(0, VOCAB, LENGTH))
+    seed = int(ctx.rng("seed").integers(1000))
+    curve = run_training(ctx, UNIFORM_STEPS, tokens, seed=seed).value
+    last, want = mean(curve[-LAST:]), math.log(VOCAB)
+    if not want - UNIFORM_BELOW <= last <= want + UNIFORM_ABOVE:
+        fail_losses(ctx, curve, tokens, seed, want - UNIFORM_BELOW, want + UNIFORM_ABOVE, last)
+
+
+@check("s3-train.same-curve", points=2.5, concept="training", needs=(FALLS,))
+def train_same_curve(ctx: Context) -> None:
+    """Flash and standard attention give the same losses, step by step; standard attention calls no operator."""
+    tokens, _ = markov(ctx.rng(), VOCAB, LENGTH)
+    flash = run_training(ctx, SAME_STEPS, tokens, seed=3, attention="flash").value
+    outcome = run_training(ctx, SAME_STEPS, tokens, seed=3, attention="standard", observe=True)
+    apart = max(abs(a - b) for a, b in zip(flash, outcome.value, strict=True))
+    if apart > SAME:
+        ctx.fail(
+            say(
+                "flash 与 standard 的损失最多相差 {apart:.3f}（容许 {most}）：同一个种子应是同一条曲线。",
+                "Flash and standard differ by up to {apart:.3f} in a loss ({most} may): one seed gives one curve.",
+                apart=apart,
+                most=SAME,
+            ),
+            misconception="train-curves-differ",
+            evidence={"max_error": apart, "tolerance": SAME},
+        )
+    called = outcome.trace.operators.get(FLASH_ATTN, 0) if outcome.trace else 0
+    if called:
+        ctx.fail(
+            say(
+                'attention="standard" 时仍调用了 flash_attn {n} 次。',
+                'With attention="standard" flash_attn was still called {n} times.',
+                n=called,
+            ),
+            misconception="train-attention-ignored",
+            evidence={"got": called, "expected": 0},
+        )
+
+
+@check("s3-train.seed", points=1.5, concept="repeatable", needs=(FALLS,))
+def train_seed(ctx: Context) -> None:
+    """The same seed gives the same losses, another seed others."""
+    tokens, _ = markov(ctx.rng(), VOCAB, LENGTH)
+    first, again, other = (run_training(ctx, SEED_STEPS, tokens, seed=seed).value for seed in (5, 5, 6))
+    apart = max(abs(a - b) for a, b in zip(first, again, strict=True))
+    if apart > 1e-3:
+        ctx.fail(
+            say(
+                "同一个种子跑两次，损失相差 {apart:.3g}。",
+                "The same seed twice, and the losses differ by {apart:.3g}.",
+                apart=apart,
+            ),
+            misconception="train-seed-ignored",
+            evidence={"max_error": apart, "tolerance": 1e-3},
+        )
+    if max(abs(a - b) for a, b in zip(first, other, strict=True)) < 1e-4:
+        ctx.fail(
+            say("换一个种子，损失一点没变。", "Another seed gives exactly the same losses."),
+            misconception="train-seed-ignored",
+            evidence={"got": first, "expected": "other losses"},
+        )
