@@ -86,6 +86,7 @@ def emulate_npu(repository: str) -> None:
 
         kernels.ascend.install()
         current = Npu(kernels.ascend.device)
+        import torch._dynamo  # noqa: F401  the first optimiser imports it, which a confined worker no longer can
     finally:
         sys.path.remove(repository)
         for name in [name for name in sys.modules if name.split(".")[0] in HIDDEN]:
