@@ -133,6 +133,13 @@ def metadata_of(arguments: dict[str, Any], **more: Any) -> Tensor:
     return ops.flash_attn_metadata(*heads, q.shape[-1], head_dim_v=v_dim, **options)
 
 
+def lse_of_each(lse: Tensor, cu_seqlens: Tensor | None) -> list[Tensor]:
+    """softmax_lse [1, N1, length] of each sequence."""
+    if cu_seqlens is None:
+        return list(lse.split(1))
+    return [lse[None, :, a:b] for a, b in pairwise(cu_seqlens.tolist())]
+
+
 def read_calls(path: str | Path, limit: float) -> list[NpuCase]:
     """The rows of a .jsonl file with the operator's argument names, one object a line, each cut to limit flops."""
     lines = Path(path).read_text(encoding="utf-8").splitlines()

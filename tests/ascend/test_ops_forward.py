@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 import os
-from itertools import pairwise
 
 import pytest
 import torch
-from operator_calls import CASES, NpuCase, call_of, metadata_of, read_calls
+from operator_calls import CASES, NpuCase, call_of, lse_of_each, metadata_of, read_calls
 from torch import Tensor
 
 from kernels import oracle
@@ -37,13 +36,6 @@ def with_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> tuple[Tensor, Tensor]
     both = torch.stack([lse.masked_fill(lse == math.inf, -math.inf), sink])
     total = both.logsumexp(dim=0)
     return out * torch.exp(both[0] - total)[..., None], total
-
-
-def lse_of_each(lse: Tensor, cu_seqlens: Tensor | None) -> list[Tensor]:
-    """softmax_lse [1, N1, length] of each sequence."""
-    if cu_seqlens is None:
-        return list(lse.split(1))
-    return [lse[None, :, a:b] for a, b in pairwise(cu_seqlens.tolist())]
 
 
 def judge(npu: NpuCase) -> None:
