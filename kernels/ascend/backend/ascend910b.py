@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.ascend.backend.base import Backend, Scores
+from kernels.ascend.backend.base import Backend, Scores, dims_of
 from kernels.ascend.fusion.forward import FLT_MAX
 from kernels.ascend.fusion.masks import compressed_mask
 from kernels.ascend.fusion.operator import NO_LIMIT
@@ -33,7 +33,7 @@ class Ascend910B(Backend):
     def check_head_dims(self, dim: int, dim_v: int) -> None:
         if not 1 <= dim_v <= dim <= MAX_HEAD_DIM:
             raise RuntimeError(
-                f"npu_fusion_attention does not take head dimension {dim} (Dv {dim_v}); "
+                f"npu_fusion_attention does not take head dimension {dims_of(dim, dim_v)}; "
                 f"it takes 1 to {MAX_HEAD_DIM}, and Dv not above D"
             )
 

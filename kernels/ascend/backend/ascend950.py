@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.ascend.backend.base import Backend, Scores
+from kernels.ascend.backend.base import Backend, Scores, dims_of
 from kernels.ascend.ops.arguments.forward_together import HEAD_DIMS
 from kernels.ascend.ops.mask_mode import causal_mask_tensor
 
@@ -27,8 +27,8 @@ class Ascend950(Backend):
 
     def check_head_dims(self, dim: int, dim_v: int) -> None:
         if (dim, dim_v) not in HEAD_DIMS:
-            known = ", ".join(str(d) if d == dv else f"{d} with Dv {dv}" for d, dv in HEAD_DIMS)
-            raise RuntimeError(f"flash_attn does not take head dimension {dim} (Dv {dim_v}); it takes {known}")
+            known = ", ".join(dims_of(*dims) for dims in HEAD_DIMS)
+            raise RuntimeError(f"flash_attn does not take head dimension {dims_of(dim, dim_v)}; it takes {known}")
 
     def _forward(self, how: Scores, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         return self.ops.flash_attn(

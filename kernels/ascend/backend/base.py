@@ -18,6 +18,11 @@ class Scores(NamedTuple):
     win_right: int = -1
 
 
+def dims_of(dim: int, dim_v: int) -> str:
+    """Head dimensions as messages name them."""
+    return str(dim) if dim == dim_v else f"{dim} with Dv {dim_v}"
+
+
 class Backend(ABC):
     """q [B, N1, S1, D], k [B, N2, S2, D], v [B, N2, S2, Dv].
 
