@@ -4,7 +4,7 @@
 
 On a machine with an Ascend NPU it uses that one, elsewhere the emulated one. This is the stage 3 programme of the
 article behind the course with its mistakes mended: torch.nn is imported, the embedding is trained too, a linear head
-makes 30000 logits of the 768 features, training takes more than one step, and the clock is read when the device is done.
+makes 30000 logits of the 768 features, training takes several steps, and the clock is read when the device is done.
 """
 
 from __future__ import annotations

@@ -95,4 +95,5 @@ def _of_this_machine() -> Situation:
 
 @functools.cache
 def _say_once_that_tiles_are_chosen(by: str) -> None:
-    warnings.warn(f"block_size is ignored on {by}: the operator's own tiling code chooses the tiles.", stacklevel=3)
+    message = f"block_size is ignored on {by}: the operator's own tiling code chooses the tiles."
+    warnings.warn(message, stacklevel=5)  # the line that called the module
