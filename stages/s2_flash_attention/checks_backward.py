@@ -16,6 +16,7 @@ from grader.checking.compare import Expected, describe, evidence_of, require_lik
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right, only, repeatable, unchanged
 from grader.checking.gradients import NAMES, with_dout
+from grader.checking.hardware import backward_like_kernel
 from grader.checking.memory import Size, require_linear, require_no_matrix
 from grader.subject import Outcome, Trace
 from grader.vocabulary import Context, check
@@ -276,3 +277,12 @@ def backward_hidden_tiles(ctx: Context) -> None:
 
 def observed(ctx: Context, case: Attention) -> Trace:
     return trace_of(ctx.subject.call(FUNCTION, *back.inputs(case), observe=True, **case.options()))
+
+
+@check("s2-backward.hardware", points=0, concept="hardware", needs=needs("scale", "causal", "half"))
+def backward_hardware(ctx: Context) -> None:
+    """The same gradients as the kernel of this machine's NPU, in shapes that it takes: float16, and bfloat16 causal."""
+    shapes = Shape(1, 2, seq_q=200, dim=64), Shape(1, 4, 2, seq_q=96, seq_kv=160, dim=128)
+    plain = upstream(drawing(shapes[0], dtype=torch.float16, block_q=64, block_kv=64))
+    causal = upstream(drawing(shapes[1], dtype=torch.bfloat16, block_q=64, block_kv=64, mask_mode=3))
+    backward_like_kernel(ctx, [make(ctx.rng(i), 0) for i, make in enumerate((plain, causal))], call)

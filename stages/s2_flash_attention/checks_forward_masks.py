@@ -8,6 +8,7 @@ from grader.checking.attention_ideas import CAUSAL, EMPTY_ROWS
 from grader.checking.cases import Attention, Make, Shape, drawing, swapped
 from grader.checking.compare import Expected, right
 from grader.checking.examine import Examination, all_right, only, unchanged
+from grader.checking.hardware import forward_like_kernel
 from grader.checking.memory import require_no_matrix
 from grader.checking.wrong_attention import suspects
 from grader.vocabulary import Context, check
@@ -176,3 +177,12 @@ def forward_inputs_unchanged(ctx: Context) -> None:
     case = cases.even(ctx.rng(), 0)
     unchanged(ctx, ctx.subject.call(FUNCTION, case.q, case.k, case.v, **case.options()).changed, "qkv")
     forward(cases.shared, "input-modified", right_after(cases.separate)).run(ctx)
+
+
+@check("s2-forward.hardware", points=0, concept="hardware", needs=needs("scale", "causal", "half"))
+def forward_hardware(ctx: Context) -> None:
+    """The same numbers as the kernel of this machine's NPU, in shapes that it takes: float16, and bfloat16 causal."""
+    shapes = Shape(1, 2, seq_q=200, dim=64), Shape(1, 4, 2, seq_q=96, seq_kv=160, dim=128)
+    plain = drawing(shapes[0], dtype=torch.float16, block_q=64, block_kv=64)
+    causal = drawing(shapes[1], dtype=torch.bfloat16, block_q=64, block_kv=64, mask_mode=3)
+    forward_like_kernel(ctx, [make(ctx.rng(i), 0) for i, make in enumerate((plain, causal))], call)

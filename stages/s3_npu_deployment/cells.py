@@ -33,7 +33,7 @@ import torch_npu
 
 # zh: 这台机器（或模拟的芯片）自己的答案
 # en: what this machine, or the chip it emulates, says
-soc = torch_npu.npu.get_device_name()
+soc = torch_npu.npu.get_device_name().split()[0]
 print(soc, (getattr(torch_npu, "__emulated__", False) and "emulated") or "real")
 print(plan_environment(soc, torch.__version__, torch_npu.__version__))
 
@@ -46,7 +46,13 @@ places = (
     (3, 1.5, "build_out/", "*.run   *.whl", PALETTE[0]),
     (6.6, 2.6, "${CANN_DIR}/vendors", label("算子", "operators"), PALETTE[2]),
     (6.6, 0.4, "site-packages", "cann_ops_transformer", PALETTE[2]),
-    (10, 0.4, "~/.cache/torch_extensions", label("首次导入时生成", "made by the first import"), PALETTE[4]),
+    (
+        10,
+        0.4,
+        "~/.cache",
+        label("torch_extensions：首次导入时生成", "torch_extensions, by the first import"),
+        PALETTE[4],
+    ),
     (10, 2.6, label("你的 Python 进程", "your Python process"), label("装载后不再更新", "never reloads"), PALETTE[1]),
 )
 for x, y, name, note, color in places:
@@ -186,7 +192,8 @@ panels = (
 figure, axes = plt.subplots(1, 3, figsize=(11, 2.6))
 for ax, (title, mask) in zip(axes, panels, strict=True):
     ax.pcolormesh(mask, cmap="Blues", vmin=0, vmax=1.6, edgecolors="white", linewidth=1)
-    ax.set(title=title, xlabel="key j", aspect="equal")
+    ax.set_title(title, fontsize=10)
+    ax.set(xlabel="key j", aspect="equal")
     ax.invert_yaxis()
 axes[0].set_ylabel("query i")
 plt.show()
@@ -218,13 +225,13 @@ from grader.course.figures import PALETTE, label, plt
 text = (paths.STAGES / "s3_npu_deployment" / "corpus.txt").read_text("utf-8")
 letters = sorted(set(text))
 tokens = torch.tensor([letters.index(letter) for letter in text]).npu()
-flash = train(120, tokens, vocab=len(letters))
-standard = train(120, tokens, vocab=len(letters), attention="standard")
+flash = train(80, tokens, vocab=len(letters))
+standard = train(80, tokens, vocab=len(letters), attention="standard")
 figure, ax = plt.subplots(figsize=(7, 3))
 ax.plot(standard, color=PALETTE[1], linewidth=4, alpha=0.5, label="standard")
 ax.plot(flash, color=PALETTE[0], label="flash")
 ax.axhline(math.log(len(letters)), color=PALETTE[5], linestyle=":")
-ax.text(80, math.log(len(letters)) + 0.08, f"ln {len(letters)}", color=PALETTE[5])
+ax.text(60, math.log(len(letters)) + 0.08, f"ln {len(letters)}", color=PALETTE[5])
 ax.set(xlabel=label("步", "step"), ylabel=label("损失（nat）", "loss (nats)"))
 ax.legend(frameon=False)
 plt.show()
