@@ -139,12 +139,27 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> Non
     }  # fmt: skip
 
 
+class _Last(torch.autograd.Function):
+    """A gradient that is asked for its own derivative, which nobody computes."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, _gradient: Tensor) -> Any:
+        raise RuntimeError("npu_fusion_attention_grad has no derivative: npu_fusion_attention has only a first one")
+
+
 def _autograd(ctx: Any, dy: Tensor, *_unused: Any) -> tuple[Any, ...]:
     query, key, value, pse, atten_mask, sink, out, row_max, row_sum = ctx.saved_tensors
     options = dict(ctx.options)
-    dq, dk, dv, dpse, dsink = npu_fusion_attention_grad(
-        query, key, value, dy, options.pop("head_num"), options.pop("input_layout"), pse=pse, atten_mask=atten_mask,
-        sink=sink, softmax_max=row_max, softmax_sum=row_sum, attention_in=out, **options,
-    )  # fmt: skip
+    twice = torch.is_grad_enabled()  # backward(create_graph=True)
+    with torch.no_grad():
+        gradients = npu_fusion_attention_grad(
+            query, key, value, dy, options.pop("head_num"), options.pop("input_layout"), pse=pse,
+            atten_mask=atten_mask, sink=sink, softmax_max=row_max, softmax_sum=row_sum, attention_in=out, **options,
+        )  # fmt: skip
+    dq, dk, dv, dpse, dsink = (_Last.apply(x.requires_grad_()) if twice and x is not None else x for x in gradients)
     found = {"query": dq, "key": dk, "value": dv, "pse": dpse, "sink": None if sink is None else dsink}
     return tuple(found.get(name) for name in _FORWARD.parameters)
