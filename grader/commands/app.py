@@ -89,6 +89,21 @@ def watch(target: TargetArgument, stage: StageOption = None) -> int:
     return watch(target, stage)
 
 
+@app.command(
+    help=_help("在 NPU 上运行程序；没有 NPU 就用模拟的", "run a program on the NPU, on the emulated one if there is none"),
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def run(
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT.py", help=_help("Python 程序", "a Python program"))],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS...]", help=_help("程序自己的参数", "the program's own"))
+    ] = None,
+) -> int:
+    from grader.commands.run import run
+
+    return run(script, arguments or [])
+
+
 @app.command(help=_help("给出下一级提示（共三级）", "show the next hint (three levels)"))
 def hint(exercise: ExerciseArgument, folder: FolderOption = None) -> int:
     from grader.commands.learn import hint

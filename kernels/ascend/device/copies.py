@@ -10,6 +10,7 @@ from torch import Tensor
 from kernels.ascend.device import queue, refusals
 from kernels.ascend.device.alias import CPU, cpu_alias
 from kernels.ascend.device.memory import on_npu
+from kernels.ascend.device.shared import Shared
 from kernels.ascend.device.tensors import AS_CPU
 
 aten = torch.ops.aten
@@ -20,8 +21,11 @@ def copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Ten
     if target.is_cpu:
         queue.wait()
         target.copy_(cpu_alias(source))
+    elif source.is_cpu:
+        cpu_alias(target).copy_(source)
     else:
-        cpu_alias(target).copy_(source if source.is_cpu else cpu_alias(source))
+        alias = Shared().alias if torch._C._is_alias_of(source, target) else cpu_alias
+        alias(target).copy_(alias(source))
     return target
 
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from kernels.ascend.device import refusals, rng
 from kernels.ascend.device.alias import CPU, cpu_alias
 from kernels.ascend.device.memory import on_npu
-from kernels.ascend.device.outs import GROWS, take, target_of
+from kernels.ascend.device.outs import GROWS, fresh, take, target_of
 from kernels.ascend.device.refusals import OnCpu
+from kernels.ascend.device.shared import Shared, overlap
 
 Kernel = Callable[..., Any]
 
@@ -124,10 +125,14 @@ def _in_place(op: Any, written: list[int]) -> Kernel:
 
     def in_place(*args: Any, **kwargs: Any) -> Any:
         try:
+            to_cpu = convert
             for place in written:
-                if isinstance(args[place], Tensor) and args[place].is_cpu:
-                    raise OnCpu
-            result = call(*convert(args), **{name: _to_cpu(value) for name, value in kwargs.items()})
+                if isinstance(args[place], Tensor):
+                    if args[place].is_cpu:
+                        raise OnCpu
+                    if overlap(args[place], args[:place] + args[place + 1 :]):
+                        to_cpu = Shared().to_cpu
+            result = call(*to_cpu(args), **{name: _to_cpu(value) for name, value in kwargs.items()})
         except OnCpu:
             raise refusals.mixed_devices(op, args, kwargs) from None
         if len(returned) == 1:
@@ -156,10 +161,12 @@ def _into_outs(op: Any, outs: list[str]) -> Kernel:
 
     def into_outs(*args: Any, **kwargs: Any) -> Any:
         given = {name: kwargs.pop(name) for name in outs}
+        shared = Shared()
         try:
-            on_cpu = list(convert(args))
+            apart = not any(overlap(out, args) for out in given.values() if isinstance(out, Tensor))
+            on_cpu = list(convert(args)) if apart else shared.to_cpu(args)
             named = {name: _to_cpu(value) for name, value in kwargs.items()}
-            targets = {name: target_of(out) for name, out in given.items()}
+            targets = {name: target_of(out, shared) for name, out in given.items()}
         except OnCpu:
             raise refusals.mixed_devices(op, args, kwargs | given) from None
         try:
@@ -167,7 +174,7 @@ def _into_outs(op: Any, outs: list[str]) -> Kernel:
         except RuntimeError as error:
             if GROWS not in str(error):
                 raise
-            targets = {name: target_of(out, may_grow=True) for name, out in given.items()}
+            targets = {name: fresh(out) for name, out in given.items()}
             call(*on_cpu, **named, **targets)
         for name, out in given.items():
             take(out, targets[name])

@@ -56,6 +56,8 @@ def _check(layout: Any, device: Any, pin_memory: Any) -> None:
 
 def resize(tensor: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
     """resize_: the storage grows if it must. Raises RuntimeError if it must and other tensors share it."""
+    if tensor.shape == torch.Size(size) and memory_format is None:
+        return tensor
     like = torch.empty(size, dtype=tensor.dtype, memory_format=memory_format or torch.contiguous_format, device="meta")
     storage = tensor.untyped_storage()
     needed = int(tensor.storage_offset() * tensor.element_size() + like.untyped_storage().nbytes())
