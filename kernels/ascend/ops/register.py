@@ -63,7 +63,7 @@ def register() -> None:
 def _flash_attn(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     check_flash_attn_arguments(*args, **kwargs)
     call = _on_cpu(FlashAttnCall(*args, **kwargs))
-    refuse("flash_attn", chain(metadata.faults(call), values.faults_beyond(call)))
+    refuse("flash_attn", chain(metadata.faults(call), values.faults_beyond(call), values.mask_faults(call)))
     attn_out, softmax_lse = forward.compute(call)
     return on_npu(attn_out), on_npu(softmax_lse)
 
@@ -82,7 +82,7 @@ def _flash_attn_autograd(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
 def _flash_attn_grad(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
     check_flash_attn_grad_arguments(*args, **kwargs)
     call = _on_cpu(FlashAttnGradCall(*args, **kwargs))
-    refuse("flash_attn_grad", chain(metadata.faults(call), values.faults_beyond(call)))
+    refuse("flash_attn_grad", chain(metadata.faults(call), values.faults_beyond(call), values.mask_faults(call)))
     dq, dk, dv = backward.compute(call)
     return on_npu(dq), on_npu(dk), on_npu(dv)
 

@@ -1,16 +1,20 @@
-"""What is checked in the values of cu_seqlens_* and seqused_*, which only a kernel can read. Tensors are on the CPU."""
+"""What is checked in the values of lengths and of attn_mask, which only a kernel can read. Tensors are on the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 
 from kernels.ascend.ops import layouts
 from kernels.ascend.ops.arguments.faults import Fault, seen
+from kernels.ascend.ops.arguments.forward_alone import MASK_RULE
 from kernels.ascend.ops.arguments.grad import LENGTHS
 from kernels.ascend.ops.calls import CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall
+from kernels.ascend.ops.mask_mode import causal_mask_tensor
 
 
 def faults(call: CompleteMetadataCall) -> Iterator[Fault]:
@@ -53,3 +57,15 @@ def faults_beyond(call: FlashAttnCall | FlashAttnGradCall) -> Iterator[Fault]:
         for b, (used, most) in enumerate(zip(seqused.tolist(), room)):
             if not 0 <= used <= most:
                 yield Fault(used_name, f"{used_name}[{b}] is {used}: sequence {b} of the tensor has {most} tokens")
+
+
+def mask_faults(call: FlashAttnCall | FlashAttnGradCall) -> Iterator[Fault]:
+    """The hardware takes its tiles from attn_mask, whatever it holds; other content gives other results, silently."""
+    x = call.attn_mask
+    if x is not None and not torch.equal(x.contiguous().view(torch.int64), _template()):  # eight at a time
+        yield Fault("attn_mask", f"attn_mask holds other values than the template of every mask: {MASK_RULE}")
+
+
+@cache
+def _template() -> Tensor:
+    return causal_mask_tensor("cpu").view(torch.int64)
