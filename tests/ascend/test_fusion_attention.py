@@ -417,11 +417,13 @@ def test_it_can_be_differentiated_once():
         gradient.sum().backward()
 
 
-@pytest.mark.parametrize("case", ["plain", "pse", "sink", "TND", "dropout"])
+@pytest.mark.parametrize("case", ["plain", "mask", "pse", "sink", "TND", "dropout"])
 def test_opcheck(case):
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_static")
     q, k = (draw(1, n, 6, 16, dtype=torch.float16, seed=n).npu().requires_grad_() for n in (4, 2))
     arguments, options = (q, k, k, 4, "BNSD"), {"scale": 0.25}
+    if case == "mask":
+        options |= {"sparse_mode": 3, "atten_mask": causal_mask()}
     if case == "pse":
         options["pse"] = draw(1, 4, 6, 6, dtype=torch.float16).npu().requires_grad_()
     if case == "sink":

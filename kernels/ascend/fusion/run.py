@@ -91,9 +91,9 @@ def backward(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor | 
     return on_npu(dq), on_npu(dk), on_npu(dv), of_pse, on_npu(torch.empty(0) if dsink is None else dsink)
 
 
-def _judge_grad(options: dict[str, Any]) -> Shapes:
+def _judge_grad(options: dict[str, Any], *, content: bool = True) -> Shapes:
     options["scale"] = options["scale_value"]
-    shapes = _judge(options, options["dy"])
+    shapes = _judge(options, options["dy"], content=content)
     query, dy = options["query"], options["dy"]
     require(dy.dtype == query.dtype, "the dtype of dy", dy.dtype, f"it must be that of query, {query.dtype}")
     of_out, of_softmax = shapes.out_shape(query), shapes.softmax_shape(query)
@@ -106,7 +106,7 @@ def _judge_grad(options: dict[str, Any]) -> Shapes:
 
 
 def forward_meta(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
-    shapes, query = _judge(options), options["query"]
+    shapes, query = _judge(options, content=False), options["query"]
     statistics = (query.new_empty(shapes.softmax_shape(query), dtype=torch.float32) for _ in range(2))
     return (
         query.new_empty(shapes.out_shape(query)), *statistics, query.new_empty(0), options["seed"], options["offset"],
@@ -115,14 +115,14 @@ def forward_meta(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tenso
 
 
 def backward_meta(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
-    _judge_grad(options)
+    _judge_grad(options, content=False)
     query, key, value, pse, sink = (options[name] for name in ("query", "key", "value", "pse", "sink"))
     of_sink = query.new_empty(0, dtype=torch.float32) if sink is None else torch.empty_like(sink)
     dq, dk, dv = (x.new_empty(x.shape) for x in (query, key, value))
     return dq, dk, dv, None if pse is None else pse.new_empty(pse.shape), of_sink
 
 
-def _judge(options: dict[str, Any], dy: Tensor | None = None) -> Shapes:
+def _judge(options: dict[str, Any], dy: Tensor | None = None, *, content: bool = True) -> Shapes:
     """All checks in upstream's order. ``options`` are the forward's, by name."""
     query, key, value, sink = (options[name] for name in ("query", "key", "value", "sink"))
     sizes = query, key, value, options["head_num"], options["input_layout"]
@@ -137,7 +137,7 @@ def _judge(options: dict[str, Any], dy: Tensor | None = None) -> Shapes:
     shapes = shapes_of(*sizes, *lengths)
     check_mask(
         shapes, options["sparse_mode"], options["atten_mask"], options["pre_tockens"], options["next_tockens"],
-        options["prefix"], options["inner_precise"],
+        options["prefix"], options["inner_precise"], content=content,
     )  # fmt: skip
     check_extras(query, shapes, options["sparse_mode"], options["pse"], options["padding_mask"], sink)
     return shapes
