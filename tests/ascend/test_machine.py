@@ -216,6 +216,21 @@ def test_looking_installs_no_device():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(machine.__file__).parents[2])
 
 
+def test_a_torch_npu_that_works_is_left_alone_and_served_by_the_facade(bare):
+    put(bare, "torch_npu", RELEASE, CARD.format("Ascend910B3"))
+    code = (
+        "import sys, torch, kernels.ascend, torch_npu;"
+        "from kernels.machine import detect; from kernels.ascend import facade;"
+        "assert not kernels.ascend.is_emulated() and not hasattr(torch, 'npu') and torch_npu.__file__;"
+        "assert 'cann_ops_transformer' not in sys.modules and detect().kind == '910B', detect();"
+        "from ops_transformer import FlashAttention; x = torch.zeros(1, 2, 64);"
+        "assert FlashAttention is facade.FlashAttention and FlashAttention(64, 1)(x).shape == x.shape"
+    )
+    root = str(Path(machine.__file__).parents[2])
+    environment = {"PATH": "", "PYTHONPATH": f"{root}:{bare}", "HOME": str(bare)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
 def test_the_emulated_device_is_found_as_such():
     code = (
         "import kernels.ascend; from kernels.machine import detect; found = detect();"
