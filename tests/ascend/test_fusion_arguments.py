@@ -119,6 +119,9 @@ CALLS = {
     "dropout_mask": (
         dict(keep_prob=0.5, dropout_mask=zeros(8, dtype=torch.uint8)), "size of dropout_mask is 8", "128",
     ),
+    "dropout_mask of another seed": (
+        dict(keep_prob=0.5, seed=3, dropout_mask=zeros(200, dtype=torch.uint8)), "content of dropout_mask", "seed",
+    ),
     "float dropout_mask": (dict(keep_prob=0.5, dropout_mask=zeros(900)), "dtype of dropout_mask", "uint8"),
 }  # fmt: skip
 PACKED = {

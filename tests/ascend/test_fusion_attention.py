@@ -136,6 +136,17 @@ def test_layout_names_in_any_case():
     assert torch.equal(small, large)
 
 
+def test_views_are_read_as_they_are():
+    wide = draw(2, 9, 3, 4, 16).npu()  # query, key and value of one projection, [B, S, 3, N, D]
+    views = [wide[:, :, i] for i in range(3)]
+    copies = [x.contiguous() for x in views]
+    for heads_first in (False, True):
+        layout = "BNSD" if heads_first else "BSND"
+        pairs = [[x.transpose(1, 2) if heads_first else x for x in xs] for xs in (views, copies)]
+        one, other = (torch_npu.npu_fusion_attention(*xs, 4, layout, scale=0.3)[0].cpu() for xs in pairs)
+        assert torch.equal(one, other)
+
+
 BANDS = {  # sparse_mode -> rule(i, j) for Sq 9, Skv 13 or Sq 13, Skv 9, and the arguments
     "2": (2, {}, lambda i, j, corner: j <= i),
     "3": (3, {}, lambda i, j, corner: j <= i + corner),

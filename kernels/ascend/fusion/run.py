@@ -12,7 +12,7 @@ from kernels.ascend.device.memory import on_npu
 from kernels.ascend.device.soc import current_soc
 from kernels.ascend.fusion.arguments import check_chip, check_extras, check_host, check_mask, require, shapes_of
 from kernels.ascend.fusion.backward import attend_backward
-from kernels.ascend.fusion.dropout import Kept, make_dropout_mask, mask_bytes
+from kernels.ascend.fusion.dropout import Kept, make_dropout_mask
 from kernels.ascend.fusion.forward import FLT_MAX, Group, attend
 from kernels.ascend.fusion.masks import visibilities
 from kernels.ascend.fusion.shapes import Shapes
@@ -43,11 +43,11 @@ def forward(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor, in
     query, seed, offset, numels = options["query"], options["seed"], options["offset"], shapes.numels()
     bits = None
     if options["keep_prob"] < 1:
-        if options["dropout_mask"] is not None:
-            bits = _given_bits(options["dropout_mask"], numels)
-        else:
+        if options["dropout_mask"] is None:
             seed = seed or int(torch.randint(1, 1 << 62, ()))
-            bits = make_dropout_mask(numels, options["keep_prob"], seed, offset)
+        bits = make_dropout_mask(numels, options["keep_prob"], seed, offset)
+        if options["dropout_mask"] is not None:
+            _check_bits(options["dropout_mask"], bits, numels)
     out = torch.zeros(shapes.out_shape(query), dtype=query.dtype)
     row_max = torch.full(shapes.softmax_shape(query), -FLT_MAX)
     row_sum = torch.full(shapes.softmax_shape(query), FLT_MAX)
@@ -58,12 +58,14 @@ def forward(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor, in
     return on_npu(out), on_npu(row_max), on_npu(row_sum), on_npu(empty), seed, offset, numels
 
 
-def _given_bits(mask: Tensor, numels: int) -> Tensor:
+def _check_bits(mask: Tensor, bits: Tensor, numels: int) -> None:
+    """The backward makes the mask again from keep_prob, seed and offset: one of another origin would not be met there."""
     require(mask.dtype == torch.uint8, "the dtype of dropout_mask", mask.dtype, "it must be uint8, one bit per weight")
-    need = mask_bytes(numels)
-    rule = f"{numels} weights need {need} bytes: make it with _npu_dropout_gen_mask"
-    require(mask.numel() >= need, "the size of dropout_mask", mask.numel(), rule)
-    return cpu_alias(mask).contiguous()
+    rule = f"{numels} weights need {bits.numel()} bytes: make it with _npu_dropout_gen_mask"
+    require(mask.numel() >= bits.numel(), "the size of dropout_mask", mask.numel(), rule)
+    same = torch.equal(cpu_alias(mask).flatten()[: bits.numel()], bits)
+    rule = "it must be made with the same p = 1 - keep_prob, seed and offset: the backward makes it again from those"
+    require(same, "the content of dropout_mask", "another", rule)
 
 
 def backward(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
