@@ -59,7 +59,7 @@ def forward(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor, in
 
 
 def _check_bits(mask: Tensor, bits: Tensor, numels: int) -> None:
-    """The backward makes the mask again from keep_prob, seed and offset: one of another origin would not be met there."""
+    """The backward makes the mask again from keep_prob, seed and offset: it would not meet one of another origin."""
     require(mask.dtype == torch.uint8, "the dtype of dropout_mask", mask.dtype, "it must be uint8, one bit per weight")
     rule = f"{numels} weights need {bits.numel()} bytes: make it with _npu_dropout_gen_mask"
     require(mask.numel() >= bits.numel(), "the size of dropout_mask", mask.numel(), rule)
