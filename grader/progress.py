@@ -9,6 +9,7 @@ from typing import Any
 
 from grader import paths
 from grader.files import write_whole
+from grader.results import FINE
 
 FOLDER = ".flashdojo"
 
@@ -44,7 +45,7 @@ class Progress:
             row = self._row(exercise["id"])
             row["best"] = max(float(row.get("best", 0)), float(exercise["score"]))
             row["passed"] = bool(row.get("passed")) or all(
-                check["status"] in ("passed", "not_measured") for check in exercise["checks"]
+                check["status"] in FINE for check in exercise["checks"]
             )
         self.save()
 

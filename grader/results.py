@@ -21,6 +21,7 @@ from grader.text import Text, say
 
 SCHEMA_VERSION = 1
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
+FINE = ("passed", "not_measured")  # statuses of checks that found nothing wrong
 MAX_ITEMS = 4096  # of any one list or table in the evidence
 MAX_TEXT = 500  # characters of anything learner code says
 
@@ -100,7 +101,7 @@ def _veiled(exercise: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             continue
         hidden += 1
         veiled = {**check, "id": f"{exercise['id']}.hidden-{hidden}"}
-        if check["status"] != "passed":
+        if check["status"] not in FINE:
             message = say("一项不公开的检查没有通过。", "A check that is not public does not pass.")
             veiled |= {"message": message.to_json(), "misconception": None, "evidence": {}, "where": None}
         yield veiled
@@ -151,7 +152,7 @@ def _exit_code(entry: Mapping[str, Any]) -> int:
     if entry["status"] == "unreadable":
         return USAGE
     statuses = {check["status"] for row in entry["exercises"] for check in row["checks"]}
-    return PASSED if statuses <= {"passed", "not_measured"} else FAILED
+    return PASSED if statuses <= set(FINE) else FAILED
 
 
 @functools.cache

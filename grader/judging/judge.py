@@ -266,7 +266,7 @@ def _point_to_causes(states: list[_Underway], source: Source) -> None:
     failing = {
         state.exercise.name: state.exercise.id
         for state in states
-        if any(verdict.status != "passed" for verdict, _ in state.verdicts.values())
+        if any(verdict.status not in results.FINE for verdict, _ in state.verdicts.values())
     }
     for state in states:
         if state.exercise.name not in failing:

@@ -80,11 +80,11 @@ def _work_for(seconds: float) -> None:
     if not _work:
         a = torch.ones(CALIBRATION, CALIBRATION, dtype=torch.float16, device="npu")
         for products in (20, 200):  # the first round warms up
-            torch.npu.synchronize()
+            torch.get_device_module("npu").synchronize()
             start = time.perf_counter()
             for _ in range(products):
                 a @ a
-            torch.npu.synchronize()
+            torch.get_device_module("npu").synchronize()
             _work[:] = [a, (time.perf_counter() - start) / products]
     a, each = _work
     for _ in range(math.ceil(seconds / each)):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.course.catalog import Stage
+from grader.results import FINE
 from grader.syntax import tree_of
 
 
@@ -64,12 +65,12 @@ class TemporaryFile:
 
 def full_marks(answer: dict[str, Any], what: str) -> None:
     for row in answer["exercises"]:
-        if any(check["status"] not in ("passed", "not_measured") for check in row["checks"]):
+        if any(check["status"] not in FINE for check in row["checks"]):
             raise Unproven(f"{what}: {row['id']} gets {row['score']:g} of {row['max_score']:g}. {story(row)}")
 
 
 def earns_nothing(row: dict[str, Any], what: str) -> None:
-    if row["score"] > 0 or all(check["status"] == "passed" for check in row["checks"]):
+    if row["score"] > 0 or all(check["status"] in FINE for check in row["checks"]):
         raise Unproven(f"{what} ({row['score']:g}). {story(row)}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from grader.course import catalog
 from grader.reports.steps import WRONG
+from grader.results import FINE
 from grader.text import Text
 from grader.views.content import ABSENT
 
@@ -145,7 +146,7 @@ def _cells(entry: Mapping[str, Any]) -> dict[str, Cell]:
 def _result(check: Mapping[str, Any]) -> str:
     """ok, no, open, none. A failure that rests on another exercise's, or code that was refused unrun, says nothing
     about the check's own idea."""
-    if check["status"] in ("passed", "not_measured"):
+    if check["status"] in FINE:
         return "ok" if check["status"] == "passed" else "none"
     idea = check["misconception"] or ""
     if check["status"] not in WRONG or idea in ABSENT or idea.startswith(REFUSED):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.course import catalog
+from grader.results import FINE
 from grader.subject import Where, position
 from grader.text import Text, listed, say
 from grader.views.facts import as_number, facts
@@ -71,7 +72,7 @@ class Block:
 
     @property
     def passed(self) -> bool:
-        return all(line.status in ("passed", "not_measured") for line in self.lines)
+        return all(line.status in FINE for line in self.lines)
 
     @property
     def untouched(self) -> bool:

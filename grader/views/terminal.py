@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text as Styled
 
+from grader.results import FINE
 from grader.text import Text, language, say
 from grader.views.content import COLON, MARKS, STATUS, Block, Line, blocks, ideas, number
 
@@ -129,7 +130,7 @@ def _line(line: Line, lang: str) -> RenderableType:
     head.append(f"  {line.name}  {number(line.earned)}/{number(line.points)}", style="bright_black")
     if line.status == "not_measured":
         head.append(f"  {STATUS[line.status].pick(lang)}", style="bright_black")
-    if line.repeats or line.status in ("passed", "not_measured"):
+    if line.repeats or line.status in FINE:
         return head
     details: list[RenderableType] = []
     if line.idea:

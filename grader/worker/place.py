@@ -45,7 +45,7 @@ class Npu(Place):
         self.npu_alias: Callable[[Tensor], Tensor] = device.alias.npu_alias
         self.cpu_alias: Callable[[Tensor], Tensor] = device.alias.cpu_alias
         self.launch = device.queue.launch
-        self.use_soc = device.soc.use_soc
+        self.chips = device.soc
 
     def inward(self, value: Any) -> Any:
         if type(value) is Provided:
@@ -57,6 +57,9 @@ class Npu(Place):
             return self.cpu_alias(tensor.detach()) if tensor.device.type == "npu" else tensor
 
         return each_tensor(value, out, self.outward)
+
+    def use_soc(self, name: str) -> None:
+        self.chips.use_soc(name)
 
     def own(self, thing: Any) -> Any:
         return thing.to("npu") if isinstance(thing, nn.Module) else thing

@@ -327,6 +327,28 @@ def test_a_failure_points_to_the_exercise_it_rests_on() -> None:
     assert "rests on" not in first(row)["message"]["en"]
 
 
+def without_npu(ctx: Context) -> None:
+    ctx.not_measured(say("没有 NPU", "no NPU"))
+
+
+def test_what_cannot_be_measured_is_said_and_is_no_failure() -> None:
+    course = stage(
+        exercise("s9-one", "one", make("s9-one.a", 1, calls("one")), make("s9-one.npu", 0, without_npu)),
+        exercise("s9-two", "two", make("s9-two.a", 1, calls("two"))),
+    )
+    row = grade(course, Fake(two=Raised("E", "x")))
+    found = first(row, "s9-one.npu")
+    assert (found["status"], found["earned"], found["message"]["en"]) == ("not_measured", 0, "no NPU")
+    assert "rests on" not in first(row, "s9-two.a")["message"]["en"]
+    assert row["status"] == "graded"
+
+
+def test_a_check_with_points_must_be_measured() -> None:
+    row = grade(stage(exercise("s9-one", "one", make("s9-one.a", 1, without_npu))), Fake())
+    assert row["status"] == "failed"
+    assert "must be measured" in row["message"]["en"]
+
+
 def test_in_public_only_public_checks_run_and_hidden_needs_do_not_block() -> None:
     course = stage(
         exercise("s9-one", "one", make("s9-one.a", 2, calls("one"), public=False),
