@@ -41,7 +41,7 @@ def test_list_as_json_is_one_document_with_my_progress(capsys: pytest.CaptureFix
     assert main(["list", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [stage["id"] for stage in document["stages"]] == [stage.id for stage in catalog.load().stages]
-    assert [stage["points"] for stage in document["stages"]] == [100, 100]
+    assert [stage["points"] for stage in document["stages"]] == [100] * len(document["stages"])
     first, second = document["stages"][0]["exercises"][:2]
     assert (first["id"], first["passed"], first["best"]) == ("s1-softmax", True, 15)
     assert (second["passed"], second["best"]) == (False, 0)
