@@ -57,8 +57,8 @@ def _what_to_do(error: BaseException) -> Text:
         return say(
             "torch_npu 已安装但无法导入：{why}。有 NPU：先 source CANN 的 set_env.sh；没有 NPU：卸载 torch_npu，"
             "模拟设备会取而代之。",
-            "torch_npu is installed but cannot be imported: {why}. With an NPU: source CANN's set_env.sh first. Without: "
-            "uninstall torch_npu, and the emulated device takes its place.",
+            "torch_npu is installed but cannot be imported: {why}. With an NPU: source CANN's set_env.sh first. "
+            "Without: uninstall torch_npu, and the emulated device takes its place.",
             why=cause,
         )
     return say("NPU 无法就绪：{why}", "the NPU cannot be made ready: {why}", why=cause)

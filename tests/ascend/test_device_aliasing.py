@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import kernels.ascend
-from kernels.ascend.device.alias import cpu_alias
+
+kernels.ascend.install()
 
 Step = Callable[[Tensor, Tensor, int, int], object]  # a tensor, another one, two numbers
 
@@ -83,7 +84,7 @@ STEPS: dict[str, Step] = {
     # out=
     "exp_out": out_of(torch.exp),
     "sum_out": out_of(lambda x, out: torch.sum(x, 0, out=out)),
-    "sort_out": lambda x, y, a, b: torch.sort(x, out=(y, torch.empty(0, dtype=torch.int64, device=x.device)))[1].float(),
+    "sort_out": lambda x, y, a, b: torch.sort(x, out=(y, x.new_empty(0, dtype=torch.int64)))[1].float(),
 }  # fmt: skip
 
 
@@ -93,8 +94,7 @@ def attempt(step: Step, pool: list[Tensor], chosen: tuple[int, int, int, int]) -
     try:
         made = step(x, y, *chosen[2:])
     except NotImplementedError as error:
-        assert "while other tensors share it" in str(error)
-        return "not on the device"
+        return f"not on the device: {error}"
     except (RuntimeError, IndexError, ValueError, ZeroDivisionError):
         return "refused by torch"
     if isinstance(made, Tensor):
@@ -118,7 +118,7 @@ def test_any_program_does_the_same_on_both_devices(program: list[tuple[str, tupl
     on_npu = [x.to("npu") for x in on_cpu]
     for name, chosen in program:
         expected, happened = attempt(STEPS[name], on_cpu, chosen), attempt(STEPS[name], on_npu, chosen)
-        if happened == "not on the device":
+        if happened.startswith("not on the device: resize_ of a tensor whose memory would have to grow while other"):
             return
         assert happened == expected, name
         if expected == "refused by torch":  # halfway or not: the tensors' state is nothing to rely on

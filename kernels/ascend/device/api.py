@@ -128,6 +128,7 @@ def module() -> types.ModuleType:
     vars(made).update({thing.__name__: thing for thing in _OURS})
     vars(made).update(
         __emulated__=True,
+        _initialized=True,
         __getattr__=_absent,
         manual_seed_all=rng.manual_seed,
         seed_all=rng.seed,

@@ -10,7 +10,7 @@ from torch import Tensor
 from kernels.ascend.device import queue, refusals
 from kernels.ascend.device.alias import CPU, cpu_alias
 from kernels.ascend.device.memory import on_npu
-from kernels.ascend.device.shared import Shared
+from kernels.ascend.device.shared import Shared, on_one_storage
 from kernels.ascend.device.tensors import AS_CPU
 
 aten = torch.ops.aten
@@ -24,7 +24,7 @@ def copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Ten
     elif source.is_cpu:
         cpu_alias(target).copy_(source)
     else:
-        alias = Shared().alias if torch._C._is_alias_of(source, target) else cpu_alias
+        alias = Shared().alias if on_one_storage(source, target) else cpu_alias
         alias(target).copy_(alias(source))
     return target
 

@@ -12,6 +12,8 @@ from kernels.ascend.device.alias import CPU, cpu_alias
 from kernels.ascend.device.refusals import OnCpu
 from kernels.ascend.device.tensors import set_storage
 
+on_one_storage: Any = torch._C._is_alias_of  # type: ignore[attr-defined]
+
 
 class Shared:
     """Makes the aliases of one call; the same tensor gets the same alias."""
@@ -51,7 +53,7 @@ def overlap(target: Tensor, values: Any) -> bool:
     """Whether a tensor among the values lies on target's storage."""
     for value in values:
         if isinstance(value, Tensor):
-            if torch._C._is_alias_of(value, target):
+            if on_one_storage(value, target):
                 return True
         elif type(value) in (list, tuple) and overlap(target, value):
             return True

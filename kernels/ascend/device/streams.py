@@ -46,16 +46,12 @@ class Event:
         return (end_event._reached - self._reached) * 1e3
 
 
-class Stream:
+class Stream(torch.Stream):
     """A stream of the device; all of them are the one queue."""
 
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any):
+    def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> Stream:
         check_device(device)
-        self.priority = priority
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device("npu", 0)
+        return super().__new__(cls, device=torch.device("npu", 0), priority=priority)
 
     def synchronize(self) -> None:
         queue.wait()
@@ -63,15 +59,15 @@ class Stream:
     def query(self) -> bool:
         return queue.reached(queue.free_at())
 
-    def record_event(self, event: Event | None = None) -> Event:
+    def record_event(self, event: Any = None) -> Any:
         event = event if event is not None else Event()
         event.record(self)
         return event
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: Any) -> None:
         """Nothing to do: there is one queue."""
 
-    def wait_stream(self, stream: Stream) -> None:
+    def wait_stream(self, stream: torch.Stream) -> None:
         """Nothing to do: there is one queue."""
 
     def __enter__(self) -> Stream:
@@ -81,11 +77,8 @@ class Stream:
         pass
 
 
-_default = Stream()
-
-
 def current_stream(device: Any = None) -> Stream:
-    return _default
+    return Stream(device)
 
 
 default_stream = current_stream
