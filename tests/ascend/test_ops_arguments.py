@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -79,6 +80,15 @@ def test_the_earlier_rule_is_told_first():
                 assert first.startswith(f"{operator}: {one.names} "), f"{one.id}, {other.id}: {first}"
     assert tried > 2500
     assert len(ROWS) >= 200
+
+
+def test_whatever_is_wrong_it_is_said_in_words():
+    """Any two changes, at odds with each other or not: the checks never stumble themselves."""
+    for check, table in OPERATORS.values():
+        for base, changes in table.values():
+            for one, other in itertools.permutations(changes, 2):
+                with contextlib.suppress(RuntimeError):
+                    check(**base | one.arguments | other.arguments)
 
 
 @pytest.mark.parametrize(("operator", "base"), [("flash_attn", BSND), ("flash_attn_grad", G_BSND)])

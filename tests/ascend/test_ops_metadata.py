@@ -93,6 +93,19 @@ def test_the_refusal_gives_both_values():
     )  # fmt: skip
 
 
+def test_lengths_wrong_in_both_calls_are_refused():
+    arguments = call()
+    sizes = {"max_seqlen_q": 16}
+    text = refused(metadata_of(arguments, **sizes), arguments | sizes)
+    assert "max_seqlen_q is 16 there and 32 here" in text
+
+
+def test_length_tensors_on_the_cpu_are_refused():
+    lengths = {"seqused_q": torch.tensor([3, 4], dtype=torch.int32), "max_seqlen_kv": 48}
+    with pytest.raises(RuntimeError, match="seqused_q is on cpu: the operator reads it on the NPU"):
+        ops.flash_attn_metadata(4, 2, 64, **lengths, mask_mode=0)
+
+
 def test_contents_of_the_length_tensors_count():
     q, k = (torch.zeros(10, heads, 64, dtype=torch.float16, device="npu") for heads in (4, 2))
     packed = {"q": q, "k": k, "v": k, "layout_q": "TND", "layout_kv": "TND", "layout_out": "TND", **WINDOW,

@@ -280,3 +280,15 @@ def test_scale_is_literal_in_the_forward():
     _, usual = ops.flash_attn(**tensors, metadata=metadata, return_softmax_lse=True, softmax_scale=1 / math.sqrt(64))
     assert torch.equal(default.cpu(), one.cpu())
     assert not torch.allclose(default.cpu(), usual.cpu(), atol=0.5)
+
+
+def test_tensors_without_memory():
+    tensors = {name: x.to("meta") for name, x in qkv().items()}
+    metadata = torch.empty(8192, dtype=torch.int32, device="meta")
+    out, lse = ops.flash_attn(**tensors, metadata=metadata, return_softmax_lse=True)
+    assert (out.device.type, out.shape, out.dtype) == ("meta", tensors["q"].shape, torch.float16)
+    assert (lse.device.type, lse.shape, lse.dtype) == ("meta", (2, 4, 33), torch.float32)
+    gradients = ops.flash_attn_grad(**tensors, dout=out, attn_out=out, softmax_lse=lse, metadata=metadata)
+    assert [x.shape for x in gradients] == [x.shape for x in tensors.values()]
+    with pytest.raises(RuntimeError, match="flash_attn: metadata is missing"):
+        ops.flash_attn(**tensors)

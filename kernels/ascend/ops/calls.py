@@ -34,6 +34,38 @@ class _Sizes:
 
 
 @dataclass(frozen=True, eq=False)
+class FlashAttnGradCall(_Sizes):
+    """flash_attn_grad(q, k, v, dout, attn_out, softmax_lse, ...)."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    dout: Tensor
+    attn_out: Tensor
+    softmax_lse: Tensor
+    cu_seqlens_q: Tensor | None = None
+    cu_seqlens_kv: Tensor | None = None
+    seqused_q: Tensor | None = None
+    seqused_kv: Tensor | None = None
+    sinks: Tensor | None = None
+    attn_mask: Tensor | None = None
+    metadata: Tensor | None = None
+    softmax_scale: float = 0.0
+    mask_mode: int = 0
+    win_left: int = -1
+    win_right: int = -1
+    max_seqlen_q: int = -1
+    max_seqlen_kv: int = -1
+    layout_q: str = "BSND"
+    layout_kv: str = "BSND"
+    layout_out: str = "BSND"
+
+    def operands(self) -> tuple[Any, ...]:
+        """What the operator takes, by position."""
+        return tuple(getattr(self, f.name) for f in fields(self))
+
+
+@dataclass(frozen=True, eq=False)
 class FlashAttnCall(_Sizes):
     """flash_attn(q, k, v, ...). attn_out and softmax_lse describe the outputs when the caller allocates them."""
 
@@ -65,6 +97,12 @@ class FlashAttnCall(_Sizes):
         """What the operator takes, by position."""
         return tuple(getattr(self, f.name) for f in fields(self) if f.name not in ("attn_out", "softmax_lse"))
 
+    def backward(self, dout: Tensor, attn_out: Tensor, softmax_lse: Tensor) -> FlashAttnGradCall:
+        """The call of flash_attn_grad that belongs to this one."""
+        results: dict[str, Any] = {"dout": dout, "attn_out": attn_out, "softmax_lse": softmax_lse}
+        shared = {f.name: getattr(self, f.name) for f in fields(FlashAttnGradCall) if f.name not in results}
+        return FlashAttnGradCall(**shared, **results)
+
     @property
     def paged(self) -> bool:
         return self.layout_kv in layouts.PAGED
@@ -85,38 +123,6 @@ class FlashAttnCall(_Sizes):
         tensors = [("q", self.q, self.layout_q), ("k", self.k, self.layout_kv), ("v", self.v, self.layout_kv)]
         texts = [f"{name} {layouts.named(layout, x.shape)}" for name, x, layout in tensors]
         return ", ".join(texts if self.attn_out is None else [*texts, f"attn_out {list(self.attn_out.shape)}"])
-
-
-@dataclass(frozen=True, eq=False)
-class FlashAttnGradCall(_Sizes):
-    """flash_attn_grad(q, k, v, dout, attn_out, softmax_lse, ...)."""
-
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    dout: Tensor
-    attn_out: Tensor
-    softmax_lse: Tensor
-    cu_seqlens_q: Tensor | None = None
-    cu_seqlens_kv: Tensor | None = None
-    seqused_q: Tensor | None = None
-    seqused_kv: Tensor | None = None
-    sinks: Tensor | None = None
-    attn_mask: Tensor | None = None
-    metadata: Tensor | None = None
-    softmax_scale: float = 0.0
-    mask_mode: int = 0
-    win_left: int = -1
-    win_right: int = -1
-    max_seqlen_q: int = -1
-    max_seqlen_kv: int = -1
-    layout_q: str = "BSND"
-    layout_kv: str = "BSND"
-    layout_out: str = "BSND"
-
-    def operands(self) -> tuple[Any, ...]:
-        """What the operator takes, by position."""
-        return tuple(getattr(self, f.name) for f in fields(self))
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,8 +62,8 @@ def _float32(
 
 def add_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> tuple[Tensor, Tensor]:
     """As if each row had seen one more key with logit sinks[h] and value 0."""
-    nothing = lse == math.inf
+    seen = lse.masked_fill(lse == math.inf, -math.inf)
     sink = sinks[:, None].expand_as(lse)
-    together = torch.where(nothing, sink, torch.logaddexp(lse, sink))
-    keep = torch.where(nothing, 0.0, torch.exp(lse - together))
-    return out * keep[..., None].to(out.dtype), together
+    top = torch.maximum(seen, sink)
+    together = top + torch.log(torch.exp(seen - top) + torch.exp(sink - top))
+    return out * torch.exp(seen - together)[..., None].to(out.dtype), together

@@ -102,7 +102,7 @@ def _of_call(call: FlashAttnCall | FlashAttnGradCall, made: Fingerprint) -> Fing
     for side, layout, size in (("q", call.layout_q, call.of_q), ("kv", call.layout_kv, call.of_kv)):
         then, now = getattr(made, f"max_seqlen_{side}"), getattr(call, f"max_seqlen_{side}")
         if layout in ("BNSD", "BSND") and getattr(call, f"seqused_{side}") is None:
-            longest[side] = size("S") if now == -1 else now
+            longest[side] = size("S") if now in (-1, then) else now
         else:
             longest[side] = then if -1 in (then, now) else now
     return Fingerprint(

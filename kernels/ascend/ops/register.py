@@ -16,6 +16,7 @@ from kernels.ascend.ops import backward, forward, layouts, metadata
 from kernels.ascend.ops.arguments import check_flash_attn_arguments, check_flash_attn_grad_arguments, values
 from kernels.ascend.ops.arguments import metadata as metadata_arguments
 from kernels.ascend.ops.arguments.faults import Fault, refuse
+from kernels.ascend.ops.arguments.grad import LENGTHS
 from kernels.ascend.ops.autograd import FlashAttnFunction, Kernels
 from kernels.ascend.ops.calls import CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall, FlashAttnMetadataCall
 
@@ -94,14 +95,21 @@ def _flash_attn_grad_shapes(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
 
 
 def _flash_attn_metadata(*args: Any, **kwargs: Any) -> Tensor:
-    call = _on_cpu(_checked_metadata_call(*args, **kwargs))
+    call = _checked_metadata_call(*args, **kwargs)
+    elsewhere = {
+        name: x.device for name in LENGTHS if (x := getattr(call, name)) is not None and x.device.type != "npu"
+    }
+    text = "{0} is on {1}: the operator reads it on the NPU; move it with .npu() or .to('npu')"
+    refuse("flash_attn_metadata", (Fault(name, text.format(name, device)) for name, device in elsewhere.items()))
+    call = _on_cpu(call)
     refuse("flash_attn_metadata", values.faults(call))
     return on_npu(metadata.build(call))
 
 
 def _flash_attn_metadata_shapes(*args: Any, **kwargs: Any) -> Tensor:
     call = _checked_metadata_call(*args, **kwargs)
-    return torch.empty(metadata.length_of(call), dtype=torch.int32, device="npu")
+    given = [x for name in LENGTHS if (x := getattr(call, name)) is not None]
+    return torch.empty(metadata.length_of(call), dtype=torch.int32, device=given[0].device if given else "npu")
 
 
 def _checked_metadata_call(*args: Any, **kwargs: Any) -> CompleteMetadataCall:
