@@ -3,7 +3,14 @@
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 torch.set_num_threads(1)
 sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
+
+
+@pytest.fixture(autouse=True)
+def _float32_numerics(monkeypatch):
+    """Whatever the caller's environment asks for."""
+    monkeypatch.delenv("FLASHDOJO_NUMERICS", raising=False)

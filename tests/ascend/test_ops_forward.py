@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 
 import pytest
 import torch
 from operator_calls import CASES, NpuCase, call_of, lse_of_each, metadata_of, read_calls
+from operator_table import Case, Row
 from torch import Tensor
 
 from kernels import oracle
@@ -80,3 +82,30 @@ def test_own_cases(npu):
 @pytest.mark.parametrize("npu", READ, ids=[f"{n} {npu.case.id}" for n, npu in enumerate(READ)])
 def test_cases_from_a_file(npu):
     judge(npu)
+
+
+@pytest.mark.parametrize("layout", ["PA_BBND", "PA_BNBD", "PA_NZ"])
+@pytest.mark.parametrize("gaps", [False, True], ids=["dense", "strided"])
+def test_pages_give_the_same_bits_as_packed_keys(layout, gaps):
+    """Upstream's test of non-contiguous pages, and of pages at all: where keys lie changes no bit."""
+    rows = tuple(Row(a, b) for a, b in [(70, 70), (1, 129), (33, 200)])
+    packed = Case("pages", rows, 4, 2, 64, layout_q="TND", mask_mode=3)
+    paged = replace(packed, rows=tuple(replace(row, used_kv=row.seq_kv) for row in rows))
+    axes = 5 if layout == "PA_NZ" else 4
+    results = []
+    for npu in (NpuCase(packed), NpuCase(paged, layout, 32, (0, 1, *[0] * (axes - 2)) if gaps else ())):
+        arguments = call_of(npu).on_npu()
+        results.append(ops.flash_attn(**arguments, metadata=metadata_of(arguments)))
+    assert arguments["k"].is_contiguous() == (not gaps)
+    for one, other in zip(*results):
+        assert torch.equal(one.cpu(), other.cpu())
+
+
+def test_the_rest_of_the_pool_is_not_read():
+    """Blocks that block_table does not name, and places past the length, hold nan here (operator_calls.pages)."""
+    rows = (Row(5, 17, used_kv=17), Row(5, 1, used_kv=1))
+    arguments = call_of(NpuCase(Case("nan", rows, 2, 2, 64), "PA_BBND", 16)).on_npu()
+    assert arguments["k"].isnan().any()
+    out, lse = ops.flash_attn(**arguments, metadata=metadata_of(arguments))
+    assert out.isfinite().all()
+    assert lse.isfinite().all()

@@ -21,15 +21,14 @@ class MaskMode(IntEnum):
 def mask_mode_number(mask_mode: MaskMode | int | str, operator: str) -> int:
     """The number that the operator takes. A name may be in any case (flash_attn_grad, newest document).
 
-    Raises RuntimeError for an unknown name; whether a number is a mask is for the argument checks to say.
+    Raises RuntimeError for another name or type; whether a number is a mask is for the argument checks to say.
     """
-    if not isinstance(mask_mode, str):
+    if isinstance(mask_mode, int):
         return int(mask_mode)
-    try:
+    if isinstance(mask_mode, str) and mask_mode.upper() in MaskMode.__members__:
         return MaskMode[mask_mode.upper()].value
-    except KeyError:
-        known = ", ".join(f"{mode.name} ({mode.value})" for mode in MaskMode)
-        raise RuntimeError(f"{operator}: mask_mode {mask_mode!r} is no mask; known are {known}") from None
+    known = ", ".join(f"{mode.name} ({mode.value})" for mode in MaskMode)
+    raise RuntimeError(f"{operator}: mask_mode {mask_mode!r} is no mask; known are {known}")
 
 
 def causal_mask_tensor(device: torch.device | str = "npu") -> Tensor:
