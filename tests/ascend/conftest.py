@@ -1,4 +1,4 @@
-"""The operators' cases are those of the course's kernels and more, so their table is in reach; one thread per process."""
+"""The operators' cases are those of the course's kernels and more: their table is in reach. One thread per process."""
 
 import sys
 from pathlib import Path
