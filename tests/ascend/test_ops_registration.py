@@ -263,10 +263,12 @@ print(tuple(attn_out.shape), tuple(softmax_lse.shape))
 """
 
 
-def test_the_documented_chain_of_three_calls():
-    """The joint example of flash_attn_grad's document, in a process of its own."""
-    program = f"import kernels.ascend{CHAIN}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+def test_the_documented_chain_of_three_calls(tmp_path):
+    """The joint example of flash_attn_grad's document, through `flashdojo run`."""
+    program = tmp_path / "chain.py"
+    program.write_text(CHAIN, encoding="utf-8")
+    command = [sys.executable, "-c", "from grader.cli import main; main()", "run", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[0] == "(2, 128, 8, 128) (2, 8, 128)"
     assert not done.stderr
