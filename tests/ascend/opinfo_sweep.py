@@ -1,6 +1,6 @@
 """Every operator of torch's own test samples, on the CPU and on the emulated device, forward and backward.
 
-    python opinfo_sweep.py [NAME...]
+    python opinfo_sweep.py [DTYPE]
 
 Prints one line of JSON: how many operators there were, what differed, and what even the CPU does not take:
 {"operators": n, "different": {name: why}, "beyond": {name: why}}.
@@ -87,21 +87,20 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     return torch.equal(*(torch.nan_to_num(x) if x.is_floating_point() else x for x in plain))
 
 
-def main(names: list[str]) -> None:
+def main(dtype: torch.dtype) -> None:
     warnings.simplefilter("ignore")
     different: dict[str, str] = {}
     beyond: dict[str, str] = {}
     count = 0
     for op in op_db:
-        name = f"{op.name}.{op.variant_test_name}".removesuffix(".")
-        if not op.supports_dtype(torch.float32, "cpu") or (names and name not in names):
+        if not op.supports_dtype(dtype, "cpu"):
             continue
+        name = f"{op.name}.{op.variant_test_name}".removesuffix(".")
         print(name, file=sys.stderr, flush=True)
-        backward = op.supports_autograd and torch.float32 in op.supported_backward_dtypes("cpu")
+        backward = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
         torch.manual_seed(0)
-        samples = itertools.islice(op.sample_inputs("cpu", torch.float32, requires_grad=backward), SAMPLES)
         compared = 0
-        for sample in samples:
+        for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=backward), SAMPLES):
             try:
                 expected = outcome(op, sample, "cpu")
             except Exception as error:
@@ -117,4 +116,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(getattr(torch, sys.argv[1] if sys.argv[1:] else "float32"))
