@@ -157,6 +157,31 @@ def test_refused_of_packed_sequences(name: str) -> None:
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("q", "kv", "layout", "words"),
+    [
+        ((1, 1, 2**20 + 1, 1), (1, 1, 8, 1), "BNSD", "length of query is 1048577"),
+        ((1, 1, 8, 1), (1, 2**20 + 1, 1), "BSND", "rank of key is 3"),
+        ((1, 8, 1, 1), (1, 2**20 + 1, 1, 1), "BSND", "length of key is 1048577"),
+        ((2**21 + 1, 1, 1), (2**21 + 1, 1, 1), "BSH", "batch size of query is 2097153"),
+        ((2**20 + 1, 1, 1), (8, 1, 1), "TND", "length of query is 1048577"),
+    ],
+)
+def test_sizes_that_are_too_large(q: tuple[int, ...], kv: tuple[int, ...], layout: str, words: str) -> None:
+    query, key = (torch.empty(shape, device="meta") for shape in (q, kv))
+    lengths = {"actual_seq_qlen": [8], "actual_seq_kvlen": [8]} if layout == "TND" else {}
+    with pytest.raises(RuntimeError, match=words):
+        torch_npu.npu_fusion_attention(query, key, key, 1, layout, **lengths)
+
+
+def test_shapes_of_the_largest() -> None:
+    query, key = torch.empty(1, 2, 2**20, 64, device="meta"), torch.empty(1, 1, 2**20, 64, device="meta")
+    out, top, total, *_, numels = torch_npu.npu_fusion_attention(query, key, key, 2, "BNSD")
+    assert out.shape == query.shape
+    assert top.shape == total.shape == (1, 2, 2**20, 8)
+    assert numels == 2 * 2**40
+
+
 def test_what_is_not_wrong_is_taken() -> None:
     assert call()[0].shape == (B, N, SQ, D)
     assert packed()[0].shape == (5, N, D)

@@ -19,6 +19,7 @@ from kernels.ascend.fusion.masks import COMPRESSED, compressed_mask
 from kernels.ascend.fusion.shapes import RANKS, Shapes, sequence_ends
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+MILLION = 1 << 20  # the document's 1M
 FAMILIES = ("910B", "910_93", "950")
 
 
@@ -90,6 +91,9 @@ def shapes_of(
     require(1 <= dim <= 768, "the head dimension of query", dim, "it must be in [1, 768]")
     require(dim_v <= dim, "the head dimension of value", dim_v, f"it must not exceed that of key, {dim}")
     require(heads <= 256, "head_num", heads, "it must be in [1, 256]")
+    require(batch <= 2 * MILLION, "the batch size of query", batch, f"it must be in [1, {2 * MILLION}]")
+    for name, length in (("query", seq_q), ("key", seq_kv)):  # of all sequences together with TND
+        require(length <= MILLION, f"the length of {name}", length, f"it must be in [1, {MILLION}]")
     if layout != "TND":
         return Shapes(layout, batch, heads, heads_kv, seq_q, seq_kv, dim, dim_v)
     ends_q = _ends("actual_seq_qlen", actual_seq_qlen or (), "query", seq_q)
