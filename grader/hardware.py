@@ -6,6 +6,7 @@ import functools
 import importlib.util
 from typing import TYPE_CHECKING
 
+from grader.npu import problem_of
 from grader.text import Text, say
 
 if TYPE_CHECKING:
@@ -32,11 +33,10 @@ def kernels_here() -> tuple[Backend | None, Text]:
         from kernels.ascend.backend import backend_for  # brings the NPU into this process
 
         return backend_for(found), Text(found.soc or "", found.soc or "")
-    if found.problem:
+    problem = problem_of(found.facts() | {"problem": found.problem})
+    if problem is not None:
         return None, say(
-            "没有和真实算子比较：{problem}（doctor 会说怎么办）。",
-            "not compared with the real kernel: {problem} (doctor says what to do).",
-            problem=found.problem,
+            "没有和真实算子比较：{problem}", "not compared with the real kernel: {problem}", problem=problem
         )
     return None, say(
         "这台机器上没有昇腾 NPU，没有和真实算子比较。",
