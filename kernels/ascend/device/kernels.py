@@ -33,7 +33,7 @@ def kernel_for(op: Any) -> Kernel:
         kernel = _into_outs(op, [arguments[place].name for place in written if arguments[place].is_out])
     elif written:
         kernel = _in_place(op, written)
-    elif any("Device" in str(argument.type) for argument in arguments):
+    elif any(argument.name == "device" for argument in arguments):
         kernel = _factory(op)
     else:
         kernel = _plain(op)
@@ -59,11 +59,15 @@ def _to_cpu(value: Any) -> Any:
     return value
 
 
+_all_to_cpu = functools.partial(map, _to_cpu)
+
+
 def _converter(op: Any) -> Callable[[tuple[Any, ...]], Iterable[Any]]:
     """From positional arguments to those for the CPU. Indices may lie there already, if what they index does not."""
-    lists = [place for place, argument in enumerate(op._schema.arguments) if str(argument.type) == INDICES]
+    arguments = enumerate(op._schema.arguments)
+    lists = [place for place, argument in arguments if argument.name == "indices" and str(argument.type) == INDICES]
     if not lists:
-        return functools.partial(map, _to_cpu)
+        return _all_to_cpu
 
     def convert(args: tuple[Any, ...]) -> Iterable[Any]:
         if args[0].is_cpu:

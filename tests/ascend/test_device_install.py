@@ -1,0 +1,117 @@
+"""When the emulated device is there: asked for only, and never in the place of a real torch_npu.
+
+Each test has a process of its own, because a device stays.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from grader.paths import ROOT
+
+REAL = '__version__ = "2.13.0"\n'
+HALF_INSTALLED = 'raise ImportError("libhccl.so: cannot open shared object file: No such file or directory")\n'
+
+
+def python(code: str, *path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FLASHDOJO_")}
+    kept["PYTHONPATH"] = os.pathsep.join(map(str, (*path, ROOT)))
+    command = [sys.executable, "-W", "error::UserWarning", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", env=kept | environment)
+
+
+def output(code: str, *path: Path, **environment: str) -> str:
+    run = python(code, *path, **environment)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The course as an installed distribution: its entry points, as pip writes them down."""
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    info = tmp_path / "flashdojo-0.1.dist-info"
+    info.mkdir()
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: flashdojo\nVersion: 0.1\n")
+    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in names.items()) for group, names in points.items()]
+    info.joinpath("entry_points.txt").write_text("\n".join(lines))
+    return tmp_path
+
+
+@pytest.fixture
+def package(tmp_path):
+    def make(name: str, source: str) -> Path:
+        folder = tmp_path / "site"
+        folder.mkdir(exist_ok=True)
+        folder.joinpath(f"{name}.py").write_text(source)
+        return folder
+
+    return make
+
+
+def test_nothing_is_there_and_nothing_of_the_course_imported_unless_asked_for(installed):
+    told = output(
+        "import sys, torch\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('kernels', 'grader', 'torch_npu')])\n"
+        "import kernels\n"
+        "print(hasattr(torch, 'npu'), 'torch_npu' in sys.modules, torch._C._get_privateuse1_backend_name())",
+        installed,
+    )
+    assert told == "[]\nFalse False privateuseone"
+
+
+def test_flashdojo_npu_makes_every_program_find_it(installed):
+    code = "import torch, torch_npu; print(torch.ones(2, device='npu').device, torch_npu.npu.get_device_name())"
+    told = output(code, installed, FLASHDOJO_NPU="emulated", FLASHDOJO_SOC="Ascend910B3")
+    assert told == "npu:0 Ascend910B3 (emulated)"
+
+
+def test_an_unknown_value_of_flashdojo_npu_is_an_error(installed):
+    run = python("import torch", installed, FLASHDOJO_NPU="yes")
+    assert run.returncode
+    assert "FLASHDOJO_NPU is 'yes': set it to \"emulated\"" in run.stderr
+
+
+def test_it_starts_in_half_a_second_and_starts_no_thread():
+    told = output(
+        "import os, time, torch\n"
+        "threads, start = len(os.listdir('/proc/self/task')), time.process_time()\n"  # the machine may be busy
+        "import kernels.ascend\n"
+        "print(time.process_time() - start < 0.5, len(os.listdir('/proc/self/task')) - threads)\n"
+        "kernels.ascend.install()\n"
+        "kernels.ascend.install('910_93')\n"
+        "print(kernels.ascend.is_emulated(), torch.npu.get_soc_version())"
+    )
+    assert told == "True 0\nTrue 250"
+
+
+def test_a_real_torch_npu_is_left_alone(package):
+    site = package("torch_npu", REAL)
+    package("cann_ops_transformer", REAL)
+    told = output(
+        "import kernels.ascend, sys, torch\n"
+        "print(kernels.ascend.is_emulated(), hasattr(torch, 'npu'), sys.modules['torch_npu'].__file__,\n"
+        "      'cann_ops_transformer' in sys.modules, hasattr(sys.modules['torch_npu'], '__emulated__'))",
+        site,
+    )
+    assert told == f"False False {site}/torch_npu.py True False"
+
+
+def test_a_torch_npu_that_cannot_be_imported_says_what_to_do(package):
+    run = python("import kernels.ascend", package("torch_npu", HALF_INSTALLED))
+    assert run.returncode
+    message = run.stderr.strip().splitlines()[-1]
+    assert "torch_npu is installed but cannot be imported: libhccl.so" in message
+    assert "set_env.sh" in message
+    assert "uninstall torch-npu" in message
+
+
+def test_another_backend_in_its_place_says_so():
+    run = python("import torch; torch.utils.rename_privateuse1_backend('other'); import kernels.ascend")
+    assert "The device 'other' already has the place" in run.stderr
