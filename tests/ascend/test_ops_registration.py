@@ -108,7 +108,7 @@ def test_what_has_no_backward_says_so():
     in_heads = {name: x.detach().transpose(1, 2).contiguous().requires_grad_() for name, x in tensors.items()}
     mixed = {"layout_q": "BNSD", "layout_kv": "BNSD", "layout_out": "BSND"}
     text = backward_refusal(in_heads, metadata=grad_metadata(in_heads, **mixed), **lse, **mixed)
-    assert "layout_q BNSD and layout_out BSND: flash_attn_grad takes equal layouts only" in text
+    assert "layout_out is BSND and layout_q is BNSD: all three must be equal" in text
     pages = {"layout_kv": "PA_BBND", "seqused_kv": torch.tensor([16, 3], dtype=torch.int32).npu()}
     pool = {"q": tensors["q"], "k": torch.zeros(2, 16, 2, 64, dtype=torch.float16, device="npu", requires_grad=True)}
     pool["v"] = pool["k"]

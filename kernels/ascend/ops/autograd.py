@@ -47,15 +47,10 @@ class FlashAttnFunction(torch.autograd.Function):
 
 
 def _faults(call: FlashAttnCall) -> Iterator[Fault]:
-    """Why a forward call, fine in itself, has no backward."""
+    """Why a forward call, fine in itself, has no backward; the rest is for flash_attn_grad to say."""
     if not call.return_softmax_lse:
         text = "return_softmax_lse is False: gradients are computed from softmax_lse, so call flash_attn with True"
         yield Fault("return_softmax_lse", text)
-    if call.paged:
-        yield Fault("layout_kv", f"layout_kv is {call.layout_kv}: no gradient goes through pages")
-    elif call.layout_out != call.layout_q:
-        layouts = f"layout_q {call.layout_q} and layout_out {call.layout_out}"
-        yield Fault("layout_out", f"there are {layouts}: flash_attn_grad takes equal layouts only")
     if call.softmax_scale == 0.0:
         text = "softmax_scale is 0.0: flash_attn uses it as it is, but flash_attn_grad would read it as 1/sqrt(D)"
         yield Fault("softmax_scale", text)
