@@ -53,7 +53,7 @@ def _what_to_do(error: BaseException) -> Text:
     cause = error
     while cause.__cause__ is not None:  # torch wraps what goes wrong in a backend that it loads
         cause = cause.__cause__
-    if isinstance(cause, ImportError):
+    if isinstance(cause, ImportError) and "torch_npu" in str(error):
         return say(
             "torch_npu 已安装但无法导入：{why}。有 NPU：先 source CANN 的 set_env.sh；没有 NPU：卸载 torch_npu，"
             "模拟设备会取而代之。",
