@@ -8,7 +8,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-VERSION = "0+emulated"
+VERSION = "1.0.0+emulated"  # every cann_ops_transformer says that it is 1.0.0
 NONE: Mapping[str, str] = types.MappingProxyType({})
 
 
