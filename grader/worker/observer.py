@@ -82,7 +82,7 @@ class Observer(TorchDispatchMode):
         elif foreign:
             self._operators[name] = self._operators.get(name, 0) + 1
             made = result if isinstance(result, (tuple, list)) else (result,)
-            self._made += [(name, tensor.detach()) for tensor in made if isinstance(tensor, torch.Tensor)]
+            self._made += [(name, tensor.detach().clone()) for tensor in made if isinstance(tensor, torch.Tensor)]
         if allocates:
             for tensor in result if isinstance(result, (tuple, list)) else (result,):
                 if isinstance(tensor, torch.Tensor):

@@ -41,7 +41,9 @@ def _shuffled(ctx: Context, names: Iterable[str | None]) -> list[str | None]:
     return [listed[i] for i in ctx.rng().permutation(len(listed))]
 
 
-def _require(ctx: Context, value: Mapping[str, Any], field: str, want: Any, case: str, misconception: str) -> None:
+def _require(
+    ctx: Context, value: Mapping[str, Any], field: str, want: Any, case: str, misconception: str | None
+) -> None:
     got = value[field]
     if type(got) is type(want) and got == want:
         return
@@ -109,9 +111,15 @@ PAIRS = (
 @check("s3-environment.versions", points=1.5, concept="environment", needs=("s3-environment.operator",))
 def environment_versions(ctx: Context) -> None:
     """torch and torch_npu go in pairs: suffixes do not matter, the last number does, 2.1 is not 2.10."""
+    wrong = []
     for index in ctx.rng().permutation(len(PAIRS)):
-        torch_version, torch_npu_version, match, misconception = PAIRS[int(index)]
-        soc = (A5[0], A2[3], A3[0])[int(index) % 3]
-        value = plan(ctx, soc, torch_version, torch_npu_version)
+        pair = PAIRS[int(index)]
+        value = plan(ctx, (A5[0], A2[3], A3[0])[int(index) % 3], *pair[:2])
+        if value["versions_match"] is not pair[2]:
+            wrong.append((value, pair))
+    if wrong:
+        ideas = {idea for _, (*_, idea) in wrong}
+        ideas -= {"versions-pair"} if "versions-prefix" in ideas else set()  # a prefix alone mistakes other pairs too
+        value, (torch_version, torch_npu_version, match, _) = wrong[0]
         case = f"torch {torch_version}, torch_npu {torch_npu_version}"
-        _require(ctx, value, "versions_match", match, case, misconception)
+        _require(ctx, value, "versions_match", match, case, ideas.pop() if len(ideas) == 1 else None)

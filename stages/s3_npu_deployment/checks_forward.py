@@ -15,7 +15,7 @@ from grader.checking.wrong_attention import suspects
 from grader.vocabulary import Context, check
 
 from . import npu_cases as cases
-from .npu_calls import FLASH_ATTN, Calls, laid_out, require_npu, run, without_mask
+from .npu_calls import FLASH_ATTN, LOST, Calls, laid_out, require_npu, run, without_mask
 from .npu_cases import NpuCase, npu_draw, to_layout
 from .npu_mistakes import SCALE, WINDOW
 
@@ -75,9 +75,10 @@ def npu_forward_causal(ctx: Context) -> None:
 def npu_forward_window(ctx: Context) -> None:
     """mask_mode 4 with two sides, with one side open, and with S1 != S2."""
     catch = only(laid_out(suspects(WINDOW)), "window-ignored", "window-swapped")
-    FORWARD.out(cases.window, "window-mask", FORWARD.right_after(without_mask), catch=lambda: catch).run(ctx)
+    control, known = FORWARD.right_after(without_mask), (cases.causal,)
+    FORWARD.out(cases.window, "window-mask", control, catch=lambda: catch, known=known).run(ctx)
     for make in (cases.half_open, cases.window_offset):
-        FORWARD.out(make, "window-mask", FORWARD.right_after(without_mask)).run(ctx)
+        FORWARD.out(make, "window-mask", control, known=known).run(ctx)
 
 
 @check("s3-forward.bfloat16", points=1, concept="half-precision", needs=needs())
@@ -87,7 +88,7 @@ def npu_forward_bfloat16(ctx: Context) -> None:
     def in_half(case: NpuCase) -> NpuCase:
         return case.but(q=case.q.half(), k=case.k.half(), v=case.v.half())  # type: ignore[return-value]
 
-    FORWARD.out(cases.brain_float, "bfloat16-lost", FORWARD.right_after(in_half)).run(ctx)
+    FORWARD.out(cases.brain_float, "bfloat16-lost", FORWARD.right_after(in_half), dtypes=LOST).run(ctx)
 
 
 @check("s3-forward.strided", points=1, concept="inputs", needs=needs())
@@ -97,7 +98,7 @@ def npu_forward_strided(ctx: Context) -> None:
     def contiguous(case: NpuCase) -> NpuCase:
         return case.but(strided=False)  # type: ignore[return-value]
 
-    FORWARD.out(cases.strided, "kv-not-contiguous", FORWARD.right_after(contiguous)).run(ctx)
+    FORWARD.out(cases.strided, "assumes-contiguous", FORWARD.right_after(contiguous)).run(ctx)
 
 
 @check("s3-forward.repeat", points=0.5, concept="repeatable", needs=needs())

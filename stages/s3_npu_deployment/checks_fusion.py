@@ -86,7 +86,7 @@ def fusion_empty_rows(ctx: Context) -> None:
 def fusion_window(ctx: Context) -> None:
     """sparse_mode 4 with pre_tockens and next_tockens; -1 is 2147483647 there."""
     for make in (cases.window, cases.half_open, cases.window_offset):
-        FUSED.out(make, "window-mask", FUSED.right_after(without_mask)).run(ctx)
+        FUSED.out(make, "window-mask", FUSED.right_after(without_mask), known=(cases.causal,)).run(ctx)
 
 
 @check("s3-fusion.hardware", points=0, concept="hardware", needs=FUSION_NEEDS)

