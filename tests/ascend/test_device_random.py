@@ -69,6 +69,8 @@ def test_generators_belong_to_a_device():
     assert isinstance(torch.default_generator, torch.Generator)
     assert generator.device == torch.device("npu", 0)
     assert torch.Generator().device.type == "cpu"
+    generator.manual_seed(5)
+    assert torch.equal(*(torch.randn(2, device="npu", generator=g) for g in (generator.clone_state(), generator)))
     with pytest.raises(RuntimeError, match="Expected a 'npu' device type for generator but found 'cpu'"):
         torch.randn(2, device="npu", generator=torch.Generator())
 

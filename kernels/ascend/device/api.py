@@ -38,7 +38,7 @@ class device(contextlib.ContextDecorator):
         pass
 
 
-def _index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+def _index(device: Any) -> int:
     where = torch.device(device) if isinstance(device, str) else device
     if isinstance(where, torch.device) and where.type != "npu":
         raise ValueError(f"Expected a npu device, but got: {where}")
@@ -105,6 +105,14 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
+def _index_in_file(location: Any, optional: bool = False) -> int:
+    """The device that torch.load asks for."""
+    try:
+        return _index(location)
+    except RuntimeError as error:
+        raise RuntimeError(f'{error} To load what was saved elsewhere, give torch.load map_location="npu".') from None
+
+
 def _absent(name: str) -> NoReturn:
     raise AttributeError(f"module 'torch.npu' has no attribute {name!r} on the emulated NPU")
 
@@ -136,6 +144,6 @@ def module() -> types.ModuleType:
         default_stream=streams.current_stream,
         amp=amp.namespace,
         utils=types.SimpleNamespace(get_soc_version=get_soc_version, synchronize=streams.synchronize),
-        _utils=types.SimpleNamespace(_get_device_index=_index),
+        _utils=types.SimpleNamespace(_get_device_index=_index_in_file),
     )
     return made

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.ascend.device import refusals, rng
+from kernels.ascend.device import queue, refusals, rng
 from kernels.ascend.device.alias import CPU, cpu_alias
 from kernels.ascend.device.memory import on_npu
 from kernels.ascend.device.outs import GROWS, fresh, take, target_of
@@ -37,6 +37,8 @@ def kernel_for(op: Any) -> Kernel:
         kernel = _factory(op)
     else:
         kernel = _plain(op)
+    if op._schema.returns and not any("Tensor" in str(result.type) for result in op._schema.returns):
+        kernel = _answering(kernel)
     for place, argument in enumerate(arguments):
         if argument.name == "generator":
             kernel = _drawing(kernel, place)
@@ -185,6 +187,16 @@ def _into_outs(op: Any, outs: list[str]) -> Kernel:
         return given[outs[0]] if len(outs) == 1 else tuple(given.values())
 
     return into_outs
+
+
+def _answering(kernel: Kernel) -> Kernel:
+    """Results that are no tensors leave the device: the program waits for them."""
+
+    def answering(*args: Any, **kwargs: Any) -> Any:
+        queue.wait()
+        return kernel(*args, **kwargs)
+
+    return answering
 
 
 def _drawing(kernel: Kernel, place: int) -> Kernel:

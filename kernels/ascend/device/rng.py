@@ -20,6 +20,14 @@ _of_device: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary(
 class NpuGenerator(_Generator):
     """What ``torch.Generator(device="npu")`` makes."""
 
+    def __init__(self) -> None:
+        _of_device[self._cdata] = self
+
+    def clone_state(self) -> NpuGenerator:
+        clone = NpuGenerator()
+        clone.set_state(self.get_state())
+        return clone
+
     @property
     def device(self) -> torch.device:
         return torch.device("npu", 0)
@@ -41,9 +49,7 @@ class Generator(metaclass=_AnyGenerator):
         if where.type != "npu":
             return _Generator(device=where)
         check_device(where)
-        generator = NpuGenerator()
-        _of_device[generator._cdata] = generator
-        return generator
+        return NpuGenerator()
 
 
 def patch() -> None:
@@ -52,7 +58,6 @@ def patch() -> None:
 
 
 _default: Any = NpuGenerator()
-_of_device[_default._cdata] = _default
 
 
 def checked(generator: Any) -> Any:
