@@ -24,7 +24,7 @@ KINDS = ("function", "class", "autograd_function")
 RULES = ("numpy", "threads", "library_attention", "npu_operator", "autograd", "softmax")
 DEVICES = ("cpu", "npu")
 HINTS = 3
-PLANNED = ("s3", "s4", "s5")  # stages of the syllabus that may not be there yet
+PLANNED = ("s4", "s5")  # stages of the syllabus that may not be there yet
 COMMON = paths.ROOT / "grader" / "checking" / "misconceptions.toml"
 
 

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import torch
 
+import kernels.ascend  # noqa: F401  the emulated NPU has to be there before anything runs backward
 from grader.course import catalog
 from grader.inputs import Secret
 from grader.live.device import device

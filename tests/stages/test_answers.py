@@ -7,7 +7,7 @@ from conftest import Graded, grade, solutions
 
 from grader.course import catalog
 
-STAGES = ("s1", "s2")
+STAGES = ("s1", "s2", "s3")
 
 
 def exercises(stage: str) -> list[str]:
@@ -50,7 +50,14 @@ class StandardAttention(nn.Module):
         if hidden_dim % num_heads: raise ValueError
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(hidden_dim, hidden_dim) for _ in range(4))
     def forward(self, x): return torch.zeros_like(x)
-FlashAttentionV1 = StandardAttention
+FlashAttentionV1 = NpuFlashAttention = StandardAttention
+def plan_environment(*a): return {"operator": "cpu", "bfloat16": False, "versions_match": False}
+def order_build_steps(steps): return []
+def npu_flash_attention(q, k, v, **o): return torch.zeros_like(q), torch.zeros(q.shape[:3], device=q.device)
+def npu_flash_attention_varlen(q, *a, **o): return torch.zeros_like(q), torch.zeros(q.shape[1::-1], device=q.device)
+npu_fusion, NpuFlashAttentionFunction = npu_flash_attention, FlashAttentionFunction
+def train(steps, *a, **o): return [0.0] * steps
+def measure_speed(*a, **o): return 0.0
 """,
     "return v": """
 import torch
@@ -79,7 +86,14 @@ class StandardAttention(nn.Module):
         if hidden_dim % num_heads: raise ValueError
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(hidden_dim, hidden_dim) for _ in range(4))
     def forward(self, x): return self.out_proj(self.v_proj(x))
-FlashAttentionV1 = StandardAttention
+FlashAttentionV1 = NpuFlashAttention = StandardAttention
+def plan_environment(soc, *a): return {"operator": soc, "bfloat16": True, "versions_match": True}
+def order_build_steps(steps): return steps
+def npu_flash_attention(q, k, v, **o): return v, v[..., 0].float()
+def npu_flash_attention_varlen(q, k, v, *a, **o): return v, v[..., 0].T.float()
+npu_fusion, NpuFlashAttentionFunction = npu_flash_attention, FlashAttentionFunction
+def train(steps, tokens, *, vocab, **o): return [1.0] * steps
+def measure_speed(fn, *, warmup, iters): return float(iters)
 """,
     "nothing": "",
     "None": "\n".join(f"def {name}(*a, **k): pass" for name in NAMES),

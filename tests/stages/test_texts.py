@@ -19,7 +19,9 @@ MODULES = {
         "mistakes", "lse_mistakes", "state_mistakes", "tile_mistakes", "backward_mistakes", "varlen_mistakes",
         "module_mistakes", "checks_traffic",
     ),
+    "s3": ("npu_mistakes", "npu_calls", "checks_build", "checks_environment", "checks_varlen", "train_mistakes"),
 }  # fmt: skip
+NAMED_AT = {"REFUSALS": -1, "MISTAKES": 0, "PAIRS": -1, "RULES": -1}  # tables, and where their rows hold the idea
 KEBAB = re.compile(r'"([a-z0-9_]+(?:-[a-z0-9]+)+)"')
 
 
@@ -40,10 +42,12 @@ def ids(stage: str) -> set[str]:
                 found |= {id for id, _ in value}
             elif name == "wrong_tiles":
                 found |= {id for id, _ in value()}
+            elif name in NAMED_AT:
+                found |= {row[NAMED_AT[name]] for row in (value.items() if isinstance(value, dict) else value)}
     return found
 
 
-@pytest.mark.parametrize("stage", ["s1", "s2"])
+@pytest.mark.parametrize("stage", ["s1", "s2", "s3"])
 def test_every_suspect_has_a_text(stage: str) -> None:
     assert ids(stage) - set(catalog.load().stage(stage).misconceptions) == set()
 
