@@ -1,5 +1,7 @@
 """The reference implementation, to be read once an exercise is solved: one idea per file, the contract's names here."""
 
+import torch  # noqa: F401  before the modules below: it may bring in the emulated NPU, which imports some of them
+
 from kernels.cost import attention_cost, flash_traffic
 from kernels.flash import (
     FlashAttentionFunction,

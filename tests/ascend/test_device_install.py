@@ -66,8 +66,9 @@ def test_nothing_is_there_and_nothing_of_the_course_imported_unless_asked_for(in
     assert told == "[]\nFalse False privateuseone"
 
 
-def test_flashdojo_npu_makes_every_program_find_it(installed):
-    code = "import torch, torch_npu; print(torch.ones(2, device='npu').device, torch_npu.npu.get_device_name())"
+@pytest.mark.parametrize("first", ["torch", "kernels.tiles"])
+def test_flashdojo_npu_makes_every_program_find_it(installed, first):
+    code = f"import {first}, torch, torch_npu; print(torch.ones(2, device='npu').device, torch.npu.get_device_name())"
     told = output(code, installed, FLASHDOJO_NPU="emulated", FLASHDOJO_SOC="Ascend910B3")
     assert told == "npu:0 Ascend910B3 (emulated)"
 
