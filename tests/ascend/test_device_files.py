@@ -73,4 +73,5 @@ def test_storages_made_by_hand():
     x = torch.empty(0, device="npu").set_(storage, 0, (2,), (1,)).fill_(3)
     assert storage.tolist() == torch.full((2,), 3.0).untyped_storage().tolist()
     assert x.untyped_storage().data_ptr() == storage.data_ptr()
-    assert torch.UntypedStorage(4).device.type == "cpu"
+    assert (storage.new().device, storage.new().nbytes()) == (torch.device("npu", 0), 0)
+    assert torch.UntypedStorage(4).device.type == torch.UntypedStorage(4).new().device.type == "cpu"

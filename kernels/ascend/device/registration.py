@@ -28,6 +28,9 @@ NOT_DENSE = {
     "SparsePrivateUse1": "A sparse tensor", "SparseCsrPrivateUse1": "A sparse tensor",
     "QuantizedPrivateUse1": "A quantized tensor", "NestedTensorPrivateUse1": "A nested tensor of strided layout",
 }  # fmt: skip
+ABSENT = {  # where the CPU has none, or keeps a part of it for itself
+    "_thnn_fused_lstm_cell": "nn.LSTM", "_thnn_fused_gru_cell": "nn.GRU", "_pack_padded_sequence": "A packed sequence",
+}  # fmt: skip
 
 _libraries: list[torch.library.Library] = []
 
@@ -40,6 +43,7 @@ def register() -> None:
         everything.fallback(_refusing(what), key)
     ours = torch.library.Library("aten", "IMPL")
     by_hand = {**tensors.BY_HAND, **copies.BY_HAND, "native_dropout": rng.native_dropout, "record_stream": _nothing}
+    by_hand |= {name: _refusing(what) for name, what in ABSENT.items()}
     for name, kernel in by_hand.items():
         ours.impl(name, kernel, "PrivateUse1")
     for name, kernel in storages.ON_CPU.items():

@@ -18,13 +18,15 @@ _pinned: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def patch() -> None:
     """Let ``torch.UntypedStorage`` serve the device too, which saving and loading need; give storages ``.npu()``."""
-    plain_new, plain_resize = torch.UntypedStorage.__new__, torch.UntypedStorage.resize_
+    plain_make, plain_new, plain_resize = (
+        torch.UntypedStorage.__new__, torch.UntypedStorage.new, torch.UntypedStorage.resize_
+    )  # fmt: skip
 
-    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         where = torch.device(device) if isinstance(device, str) else device
         if not isinstance(where, torch.device) or where.type != "npu":
-            return plain_new(cls, *args, **kwargs)
+            return plain_make(cls, *args, **kwargs)
         refusals.check_device(where)
         content = args[0] if args else 0
         if isinstance(content, int):
@@ -36,7 +38,11 @@ def patch() -> None:
             raise refusals.unsupported("resize_ of a storage", "Use resize_ of the tensor, or make a new tensor.")
         return plain_resize(storage, size)
 
-    torch.UntypedStorage.__new__ = new  # type: ignore[method-assign]
+    def new(storage: Any) -> Any:
+        return torch.UntypedStorage(0, device="npu") if storage.device.type == "npu" else plain_new(storage)
+
+    torch.UntypedStorage.__new__ = make  # type: ignore[method-assign]
+    torch.UntypedStorage.new = new  # type: ignore[method-assign,assignment]
     torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign,assignment]
     backend_registration._generate_storage_methods_for_privateuse1_backend("npu")
 
