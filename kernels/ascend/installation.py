@@ -20,7 +20,7 @@ def install(soc: str | None = None) -> None:
     RuntimeError if torch_npu is installed but cannot be imported.
     """
     if not device.is_installed():
-        if importlib.util.find_spec("torch_npu") is not None:
+        if _is_there("torch_npu"):
             _import_real()
             sys.modules.setdefault("ops_transformer", facade)  # the course's own module, for a real NPU as well
             return
@@ -41,9 +41,15 @@ def is_emulated() -> bool:
     return device.is_installed()
 
 
+def _is_there(name: str) -> bool:
+    """Whether the package is installed; a mere folder of that name does not count."""
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is not None
+
+
 def _import_real() -> None:
     for name in ("torch_npu", "cann_ops_transformer"):
-        if importlib.util.find_spec(name) is None:
+        if not _is_there(name):
             continue
         try:
             importlib.import_module(name)
