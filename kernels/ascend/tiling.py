@@ -1,7 +1,8 @@
 """The tile sizes of the emulated operators. On hardware the operator's tiling code chooses; here a caller may.
 
-Nothing but speed and memory depends on them. The sizes hold for the thread that asks: an operator that runs inside
-``with use_tile_sizes(...)``.
+They decide about speed and memory, and in which order numbers are added up; with FLASHDOJO_NUMERICS=device also after
+which tile a weight is rounded. All operators keep to them, in both numerics. The sizes hold for the thread that asks:
+an operator that runs inside ``with use_tile_sizes(...)``.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from torch import Tensor
 
 import kernels.ascend
 from kernels import oracle
-from kernels.ascend.backend import Ascend910B, Ascend950, Backend, CpuReference, Emulated, backend_for, detect
+from kernels.ascend.backend import Ascend910B, Ascend950, Backend, CpuReference, Emulated, backend_for
 from kernels.ascend.device import soc
 from kernels.ascend.tiling import tile_sizes
-from kernels.machine import Situation
+from kernels.machine import Situation, detect
 
 kernels.ascend.install()
 

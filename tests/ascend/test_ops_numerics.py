@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kernels import oracle
 from kernels.ascend import ops
-from kernels.ascend.ops.numerics import cast
+from kernels.ascend.numerics import cast
 
 HIDDEN = torch.finfo(torch.float32).min
 TILE = 128

@@ -9,9 +9,9 @@ from kernels.ascend.backend.ascend950 import Ascend950
 from kernels.ascend.backend.base import Backend
 from kernels.ascend.backend.emulated import Emulated
 from kernels.ascend.backend.reference import CpuReference
-from kernels.machine import FAULTS, Situation, detect, kind_of
+from kernels.machine import FAULTS, Situation, kind_of
 
-__all__ = ["Ascend910B", "Ascend950", "Backend", "CpuReference", "Emulated", "Situation", "backend_for", "detect"]
+__all__ = ["Ascend910B", "Ascend950", "Backend", "CpuReference", "Emulated", "backend_for"]
 
 
 def backend_for(situation: Situation) -> Backend:

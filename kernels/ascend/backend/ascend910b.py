@@ -14,18 +14,14 @@ import torch
 from torch import Tensor
 
 from kernels.ascend.backend.base import Backend, Scores, dims_of
-from kernels.ascend.fusion.forward import FLT_MAX
-from kernels.ascend.fusion.masks import compressed_mask
-from kernels.ascend.fusion.operator import NO_LIMIT
-
-MAX_HEAD_DIM = 768
+from kernels.ascend.fusion.constants import FLT_MAX, MAX_HEAD_DIM, NO_LIMIT
+from kernels.ascend.mask_templates import causal_template
 
 
 class Ascend910B(Backend):
     """``torch_npu``: that module, or one with the same two functions."""
 
     name = "Ascend 910B"
-    dtypes = (torch.float16, torch.bfloat16, torch.float32)
 
     def __init__(self, torch_npu: ModuleType, device: torch.device | str = "npu"):
         self.torch_npu, self.device = torch_npu, torch.device(device)
@@ -62,7 +58,7 @@ class Ascend910B(Backend):
         """mask_mode, win_left, win_right as sparse_mode, pre_tockens, next_tockens, atten_mask (True = masked)."""
         if how.mask_mode == 0:
             return {"sparse_mode": 0}
-        mask = compressed_mask(how.mask_mode).to(self.device)
+        mask = causal_template(torch.bool, self.device)
         seen: dict[str, Any] = {"sparse_mode": how.mask_mode, "atten_mask": mask}
         if how.mask_mode == 4:
             limits = (NO_LIMIT if limit == -1 else limit for limit in (how.win_left, how.win_right))

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from kernels.ascend.backend.base import Backend, Scores, dims_of
+from kernels.ascend.mask_templates import causal_template
 from kernels.ascend.ops.arguments.forward_together import HEAD_DIMS
-from kernels.ascend.ops.mask_mode import causal_mask_tensor
 
 
 class Ascend950(Backend):
@@ -55,7 +55,7 @@ class Ascend950(Backend):
         )
 
     def _mask(self, how: Scores) -> Tensor | None:
-        return None if how.mask_mode == 0 else causal_mask_tensor(self.device)
+        return None if how.mask_mode == 0 else causal_template(torch.int8, self.device)
 
 
 def _common(q: Tensor, k: Tensor, how: Scores) -> dict[str, Any]:

@@ -30,7 +30,6 @@ class Backend(ABC):
     """
 
     name: str
-    dtypes: tuple[torch.dtype, ...] = (torch.float16, torch.bfloat16)
     chooses_tiles: bool = True  # the operator's own tiling code does; a caller's block_size means nothing
     device: torch.device
 

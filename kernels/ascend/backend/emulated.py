@@ -15,7 +15,7 @@ class Emulated(Backend):
 
     def __init__(self, real: Backend, block_q: int = DEFAULT.block_q, block_kv: int = DEFAULT.block_kv):
         self.real, self.tiles = real, (block_q, block_kv)
-        self.name, self.dtypes, self.device = f"{real.name} (emulated)", real.dtypes, real.device
+        self.name, self.device = f"{real.name} (emulated)", real.device
 
     def with_tiles(self, block_q: int, block_kv: int) -> Emulated:
         return Emulated(self.real, block_q, block_kv)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from kernels.ascend.backend.base import Backend, Scores
+from kernels.ascend.tiling import DEFAULT
 from kernels.flash import flash_attention_backward, flash_attention_forward
 
 
@@ -13,11 +14,10 @@ class CpuReference(Backend):
     """``block_q``, ``block_kv``: the tile sizes, which here are the caller's choice."""
 
     name = "CPU"
-    dtypes = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     chooses_tiles = False
     device = torch.device("cpu")
 
-    def __init__(self, block_q: int = 128, block_kv: int = 128):
+    def __init__(self, block_q: int = DEFAULT.block_q, block_kv: int = DEFAULT.block_kv):
         self.tiles = {"block_q": block_q, "block_kv": block_kv}
 
     def with_tiles(self, block_q: int, block_kv: int) -> CpuReference:

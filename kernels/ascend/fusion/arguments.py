@@ -7,7 +7,6 @@ upstream computes something silently wrong: the content of a compressed mask, cu
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -15,8 +14,10 @@ import torch
 from torch import Tensor
 
 from kernels.ascend.device.alias import cpu_alias
-from kernels.ascend.fusion.masks import COMPRESSED, compressed_mask
+from kernels.ascend.fusion.constants import MAX_HEAD_DIM
+from kernels.ascend.fusion.masks import COMPRESSED
 from kernels.ascend.fusion.shapes import RANKS, Shapes, sequence_ends
+from kernels.ascend.mask_templates import causal_template, prefix_template
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 MILLION = 1 << 20  # the document's 1M
@@ -88,7 +89,7 @@ def shapes_of(
     require(heads_v == heads_kv, "the number of heads of value", heads_v, f"it must be that of key, {heads_kv}")
     rule = f"it must divide the heads of query, {heads}"
     require(heads % heads_kv == 0, "the number of heads of key", heads_kv, rule)
-    require(1 <= dim <= 768, "the head dimension of query", dim, "it must be in [1, 768]")
+    require(1 <= dim <= MAX_HEAD_DIM, "the head dimension of query", dim, f"it must be in [1, {MAX_HEAD_DIM}]")
     require(dim_v <= dim, "the head dimension of value", dim_v, f"it must not exceed that of key, {dim}")
     require(heads <= 256, "head_num", heads, "it must be in [1, 256]")
     require(batch <= 2 * MILLION, "the batch size of query", batch, f"it must be in [1, {2 * MILLION}]")
@@ -122,7 +123,8 @@ def check_mask(
         need = COMPRESSED[sparse_mode]
         require(shape == need, "the shape of atten_mask", shape, f"sparse_mode {sparse_mode} needs {need}")
         if content:
-            right = _same(cpu_alias(atten_mask), _right_content(sparse_mode))
+            template = prefix_template if sparse_mode == 6 else causal_template
+            right = _same(cpu_alias(atten_mask), template(torch.bool, torch.device("cpu")))
             rule = "it must be True strictly above the diagonal, as torch.ones(2048, 2048).triu(1)"
             if sparse_mode == 6:
                 rule += ", above 1024 rows whose right half is True"
@@ -209,12 +211,6 @@ def _same(mask: Tensor, wanted: Tensor) -> bool:
     if mask.is_contiguous() and torch.equal(mask.view(torch.int64), wanted.view(torch.int64)):
         return True
     return torch.equal(mask.bool(), wanted)
-
-
-@functools.cache
-def _right_content(sparse_mode: int) -> Tensor:
-    """Kept, for it is compared at every call."""
-    return compressed_mask(sparse_mode)
 
 
 def _check_prefix(shapes: Shapes, prefix: Sequence[int] | None) -> None:

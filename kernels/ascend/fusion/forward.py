@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kernels.ascend.fusion.constants import FLT_MAX
 from kernels.ascend.fusion.dropout import Kept
 from kernels.ascend.fusion.masks import Visibility
-from kernels.ascend.ops.numerics import as_on_device, cast
+from kernels.ascend.numerics import as_on_device, cast
 from kernels.ascend.tiling import tile_sizes
 from kernels.tiles import span
-
-FLT_MAX = torch.finfo(torch.float32).max
 
 
 @dataclass

@@ -61,16 +61,6 @@ class Visibility:
         return hidden
 
 
-def compressed_mask(sparse_mode: int, device: torch.device | None = None) -> Tensor:
-    """What sparse_mode 2 to 4, 7, 8 and 6 expect: True strictly above the diagonal; 6 adds half a rectangle."""
-    triangle = torch.ones(2048, 2048, dtype=torch.bool, device=device).triu(1)
-    if sparse_mode != 6:
-        return triangle
-    rectangle = torch.zeros(1024, 2048, dtype=torch.bool, device=device)
-    rectangle[:, 1024:] = True
-    return torch.cat([triangle, rectangle])
-
-
 def visibilities(
     lengths: Sequence[tuple[int, int]], sparse_mode: int, atten_mask: Tensor | None,
     pre_tockens: int, next_tockens: int, prefix: Sequence[int] | None,

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from kernels.ascend.device.memory import on_npu
 from kernels.ascend.fusion.arguments import require
+from kernels.ascend.fusion.constants import NO_LIMIT
 from kernels.ascend.fusion.dropout import make_dropout_mask
 from kernels.ascend.fusion.run import backward, backward_meta, forward, forward_meta
 
-NO_LIMIT = 2147483647
 FORWARD = (
     "npu_fusion_attention(Tensor query, Tensor key, Tensor value, int head_num, str input_layout, Tensor? pse=None, "
     "Tensor? padding_mask=None, Tensor? atten_mask=None, float scale=1., float keep_prob=1., "

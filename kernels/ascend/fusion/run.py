@@ -7,13 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernels.ascend.device import rng
 from kernels.ascend.device.alias import cpu_alias
 from kernels.ascend.device.memory import on_npu
 from kernels.ascend.device.soc import current_soc
 from kernels.ascend.fusion.arguments import check_chip, check_extras, check_host, check_mask, require, shapes_of
 from kernels.ascend.fusion.backward import attend_backward
+from kernels.ascend.fusion.constants import FLT_MAX
 from kernels.ascend.fusion.dropout import Kept, make_dropout_mask
-from kernels.ascend.fusion.forward import FLT_MAX, Group, attend
+from kernels.ascend.fusion.forward import Group, attend
 from kernels.ascend.fusion.masks import visibilities
 from kernels.ascend.fusion.shapes import Shapes
 
@@ -44,7 +46,7 @@ def forward(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor, in
     bits = None
     if options["keep_prob"] < 1:
         if options["dropout_mask"] is None:
-            seed = seed or int(torch.randint(1, 1 << 62, ()))
+            seed = seed or _drawn_seed()
         bits = make_dropout_mask(numels, options["keep_prob"], seed, offset)
         if options["dropout_mask"] is not None:
             _check_bits(options["dropout_mask"], bits, numels)
@@ -56,6 +58,11 @@ def forward(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor, Tensor, in
         attend(group, *targets)
     empty = torch.empty(0, dtype=query.dtype)
     return on_npu(out), on_npu(row_max), on_npu(row_sum), on_npu(empty), seed, offset, numels
+
+
+def _drawn_seed() -> int:
+    """From the device's generator, as upstream: torch.npu.manual_seed repeats it, and the CPU's numbers stay theirs."""
+    return int(torch.randint(1, 1 << 62, (), generator=rng.checked(None), device="cpu"))
 
 
 def _check_bits(mask: Tensor, bits: Tensor, numels: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import torch
@@ -12,9 +13,14 @@ from torch.autograd.function import once_differentiable
 from kernels.ascend.ops.arguments.faults import Fault, refuse
 from kernels.ascend.ops.calls import FlashAttnCall, FlashAttnGradCall
 
+SINKS = [f.name for f in fields(FlashAttnCall)].index("sinks")  # its place among the operands
+
 
 class Kernels(NamedTuple):
-    """Who computes: the operators on the device, or their arithmetic on the CPU."""
+    """Who computes: the operators on the device (register.py), or their arithmetic on the CPU in float64.
+
+    The second is for gradcheck, which thus judges this very function (tests/ascend/test_ops_autograd.py).
+    """
 
     flash_attn: Callable[[FlashAttnCall], tuple[Tensor, Tensor]]
     flash_attn_grad: Callable[[FlashAttnGradCall], tuple[Tensor, Tensor, Tensor]]
@@ -41,12 +47,12 @@ class FlashAttnFunction(torch.autograd.Function):
         for place, x in zip(ctx.places, tensors):
             operands[place] = x
         call = FlashAttnCall(*operands)
-        refuse("flash_attn, backward", _faults(call))
+        refuse("flash_attn, backward", _backward_faults(call, sinks_wanted=ctx.needs_input_grad[1 + SINKS]))
         dq, dk, dv = ctx.kernels.flash_attn_grad(call.backward(dout, attn_out, softmax_lse))
         return None, dq, dk, dv, *[None] * (len(operands) - 3)
 
 
-def _faults(call: FlashAttnCall) -> Iterator[Fault]:
+def _backward_faults(call: FlashAttnCall, *, sinks_wanted: bool) -> Iterator[Fault]:
     """Why a forward call, fine in itself, has no backward; the rest is for flash_attn_grad to say."""
     if not call.return_softmax_lse:
         text = "return_softmax_lse is False: gradients are computed from softmax_lse, so call flash_attn with True"
@@ -54,3 +60,10 @@ def _faults(call: FlashAttnCall) -> Iterator[Fault]:
     if call.softmax_scale == 0.0:
         text = "softmax_scale is 0.0: flash_attn uses it as it is, but flash_attn_grad would read it as 1/sqrt(D)"
         yield Fault("softmax_scale", text)
+    if sinks_wanted:
+        text = (
+            "sinks wants a gradient, and flash_attn_grad returns none for it: sinks.grad would stay None. Pass "
+            "sinks.detach(), and compute it in a function of your own: dsinks[n] is minus the sum over head n of "
+            "exp(sinks[n] - softmax_lse) * rowsum(dout * attn_out)"
+        )
+        yield Fault("sinks", text)

@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from kernels.ascend.ops import device_numerics, layouts, numerics
+from kernels.ascend import numerics
+from kernels.ascend.ops import device_numerics, layouts
 from kernels.ascend.ops.calls import FlashAttnGradCall
 from kernels.ascend.tiling import tile_sizes
 from kernels.flash import flash_attention_backward

@@ -9,6 +9,10 @@ from torch import Tensor
 
 from kernels.ascend.ops import layouts
 
+CU_SEQLENS, SEQUSED = ("cu_seqlens_q", "cu_seqlens_kv"), ("seqused_q", "seqused_kv")
+LENGTHS = (*CU_SEQLENS, *SEQUSED)
+LAYOUT_ARGUMENTS = ("layout_q", "layout_kv", "layout_out")
+
 
 class _Sizes:
     """Sizes of q and k by their axes' names."""

@@ -12,10 +12,10 @@ import math
 import torch
 from torch import Tensor
 
-from kernels.ascend.ops.numerics import cast
+from kernels.ascend.numerics import cast
+from kernels.ascend.tiling import tile_sizes
 from kernels.tiles import Band, band, span, visible_tiles
 
-TILE = 128  # rows of q, and keys
 HIDDEN = torch.finfo(torch.float32).min  # the score of a hidden key; the hardware has no -inf here
 
 
@@ -32,8 +32,9 @@ def forward(
         row_max.copy_(sinks.view(k.shape[1], -1, 1, 1))
         row_sum.fill_(1)
     acc = queries.new_zeros(*rows_of, v.shape[-1])
-    for i, j in visible_tiles(seq_q, seq_kv, TILE, TILE, mask_mode, win_left, win_right):
-        rows, cols = span(i, TILE, seq_q), span(j, TILE, seq_kv)
+    block_q, block_kv = tile_sizes()
+    for i, j in visible_tiles(seq_q, seq_kv, block_q, block_kv, mask_mode, win_left, win_right):
+        rows, cols = span(i, block_q, seq_q), span(j, block_kv, seq_kv)
         scores = _scores(queries, keys, rows, cols, limits, scale)
         old_max, part = row_max[..., rows, :], acc[..., rows, :]
         new_max = torch.maximum(old_max, scores.amax(dim=-1, keepdim=True))
@@ -61,8 +62,9 @@ def backward(
         torch.zeros_like(k, dtype=torch.float32),
         torch.zeros_like(v, dtype=torch.float32),
     )
-    for i, j in visible_tiles(q.shape[2], k.shape[2], TILE, TILE, mask_mode, win_left, win_right):
-        rows, cols = span(i, TILE, q.shape[2]), span(j, TILE, k.shape[2])
+    block_q, block_kv = tile_sizes()
+    for i, j in visible_tiles(q.shape[2], k.shape[2], block_q, block_kv, mask_mode, win_left, win_right):
+        rows, cols = span(i, block_q, q.shape[2]), span(j, block_kv, k.shape[2])
         p = torch.exp(_scores(queries, keys, rows, cols, limits, scale) - lse[..., rows, :])
         dout_tile = douts[..., rows, :]
         ds = cast(p * (dout_tile @ values[..., cols, :].mT - sfmg[..., rows, :]), q.dtype)

@@ -1,7 +1,8 @@
 """flash_attn's arithmetic on CPU tensors of any float dtype: layouts unpacked, tiles computed, results packed again.
 
 Contract for rows: one that sees no key has attn_out 0 and softmax_lse +inf, and so have the rows past seqused_q. A sink
-is one more logit per query head that has no value row: it is part of the denominator and of softmax_lse.
+is one more logit per query head that has no value row: it is part of the denominator and of softmax_lse, which in a row
+that sees no key then is the sink; past seqused_q it stays +inf.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import math
 import torch
 from torch import Tensor
 
-from kernels.ascend.ops import device_numerics, layouts, numerics, paged
+from kernels.ascend import numerics
+from kernels.ascend.ops import device_numerics, layouts, paged
 from kernels.ascend.ops.calls import FlashAttnCall
 from kernels.ascend.tiling import tile_sizes
 from kernels.flash import flash_attention_forward

@@ -36,11 +36,6 @@ def size(axis: str, layout: str, shape: Sequence[int]) -> int:
     return shape[AXES[layout].index(axis)]
 
 
-def shape_of(layout: str, **sizes: int) -> tuple[int, ...]:
-    """The shape with these sizes: shape_of("BSND", B=2, N=8, S=128, D=64) is (2, 128, 8, 64)."""
-    return tuple(sizes[axis] for axis in AXES[layout])
-
-
 def named(layout: str, shape: Sequence[int]) -> str:
     """A shape with its axes' names, for messages: [B 2, S 128, N 8, D 64]."""
     return f"[{', '.join(f'{axis} {n}' for axis, n in zip(AXES[layout], shape, strict=True))}]"

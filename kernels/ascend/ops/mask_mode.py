@@ -7,7 +7,9 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-MASK_SHAPE = (2048, 2048)  # the one shape that the operators take, whatever the lengths
+from kernels.ascend.mask_templates import SIDE, causal_template
+
+MASK_SHAPE = (SIDE, SIDE)  # the one shape that the operators take, whatever the lengths
 
 
 class MaskMode(IntEnum):
@@ -32,5 +34,8 @@ def mask_mode_number(mask_mode: MaskMode | int | str, operator: str) -> int:
 
 
 def causal_mask_tensor(device: torch.device | str = "npu") -> Tensor:
-    """int8 [2048, 2048], 1 = hidden, ones above the diagonal: what attn_mask is for mask_mode 3 and 4 alike."""
-    return torch.triu(torch.ones(MASK_SHAPE, dtype=torch.int8), diagonal=1).to(device)
+    """int8 [2048, 2048], 1 = hidden, ones above the diagonal: what attn_mask is for mask_mode 3 and 4 alike.
+
+    The caller's own copy.
+    """
+    return causal_template(torch.int8, torch.device(device)).clone()

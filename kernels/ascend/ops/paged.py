@@ -18,7 +18,7 @@ def gather(pool: Tensor, layout: str, block_table: Tensor, seqused: Tensor, bloc
     sequences = []
     for b, length in enumerate(seqused.tolist()):
         used = block_table[b, : -(-length // block_size)].long()
-        refuse("flash_attn", _faults(used.tolist(), b, length, block_size, block_table.shape[1], pool.shape[0]))
+        refuse("flash_attn", _page_faults(used.tolist(), b, length, block_size, block_table.shape[1], pool.shape[0]))
         sequences.append(_tokens(pool[used], layout)[None, :, :length])
     return sequences
 
@@ -32,7 +32,7 @@ def _tokens(blocks: Tensor, layout: str) -> Tensor:
     return blocks.transpose(0, 1).flatten(1, 2)  # block, N, place, D
 
 
-def _faults(used: list[int], b: int, length: int, block_size: int, columns: int, pool: int) -> list[Fault]:
+def _page_faults(used: list[int], b: int, length: int, block_size: int, columns: int, pool: int) -> list[Fault]:
     if length > columns * block_size:
         return [Fault("seqused_kv", f"seqused_kv[{b}] = {length}, but block_table has room for {columns} blocks of "
                                     f"{block_size} tokens")]  # fmt: skip

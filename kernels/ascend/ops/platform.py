@@ -10,7 +10,7 @@ from kernels.ascend.ops.arguments.faults import Fault
 FAMILY = "950"
 
 
-def faults() -> Iterator[Fault]:
+def platform_faults() -> Iterator[Fault]:
     """flash_attn and its two companions are built for Ascend 950 only (product tables of their documents)."""
     soc = current_soc()
     if soc.family != FAMILY:

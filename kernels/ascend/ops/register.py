@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from itertools import chain
 from typing import Any, TypeVar
 
 import torch
@@ -12,13 +11,18 @@ from torch import Tensor
 
 from kernels.ascend.device.alias import cpu_alias
 from kernels.ascend.device.memory import on_npu
-from kernels.ascend.ops import backward, forward, layouts, metadata
+from kernels.ascend.ops import backward, fingerprint, forward, layouts
 from kernels.ascend.ops.arguments import check_flash_attn_arguments, check_flash_attn_grad_arguments, values
 from kernels.ascend.ops.arguments import metadata as metadata_arguments
 from kernels.ascend.ops.arguments.faults import Fault, refuse
-from kernels.ascend.ops.arguments.grad import LENGTHS
 from kernels.ascend.ops.autograd import FlashAttnFunction, Kernels
-from kernels.ascend.ops.calls import CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall, FlashAttnMetadataCall
+from kernels.ascend.ops.calls import (
+    LENGTHS,
+    CompleteMetadataCall,
+    FlashAttnCall,
+    FlashAttnGradCall,
+    FlashAttnMetadataCall,
+)
 
 NAMESPACE = "cann_ops_transformer"
 _OPTIONAL = "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_kv=None, Tensor? seqused_q=None, Tensor? seqused_kv=None"
@@ -64,7 +68,7 @@ def register() -> None:
 def _flash_attn(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     check_flash_attn_arguments(*args, **kwargs)
     call = _on_cpu(FlashAttnCall(*args, **kwargs))
-    refuse("flash_attn", chain(metadata.faults(call), values.faults_beyond(call), values.mask_faults(call)))
+    refuse("flash_attn", _content_faults(call))
     attn_out, softmax_lse = forward.compute(call)
     return on_npu(attn_out), on_npu(softmax_lse)
 
@@ -77,13 +81,13 @@ def _flash_attn_shapes(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
 
 
 def _flash_attn_autograd(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    return FlashAttnFunction.apply(OPERATORS, *FlashAttnCall(*args, **kwargs).operands())
+    return FlashAttnFunction.apply(ON_DEVICE, *FlashAttnCall(*args, **kwargs).operands())
 
 
 def _flash_attn_grad(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
     check_flash_attn_grad_arguments(*args, **kwargs)
     call = _on_cpu(FlashAttnGradCall(*args, **kwargs))
-    refuse("flash_attn_grad", chain(metadata.faults(call), values.faults_beyond(call), values.mask_faults(call)))
+    refuse("flash_attn_grad", _content_faults(call))
     dq, dk, dv = backward.compute(call)
     return on_npu(dq), on_npu(dk), on_npu(dv)
 
@@ -102,19 +106,26 @@ def _flash_attn_metadata(*args: Any, **kwargs: Any) -> Tensor:
     text = "{0} is on {1}: the operator reads it on the NPU; move it with .npu() or .to('npu')"
     refuse("flash_attn_metadata", (Fault(name, text.format(name, device)) for name, device in elsewhere.items()))
     call = _on_cpu(call)
-    refuse("flash_attn_metadata", values.faults(call))
-    return on_npu(metadata.build(call))
+    refuse("flash_attn_metadata", values.value_faults(call))
+    return on_npu(fingerprint.build(call))
 
 
 def _flash_attn_metadata_shapes(*args: Any, **kwargs: Any) -> Tensor:
     call = _checked_metadata_call(*args, **kwargs)
     given = [x for name in LENGTHS if (x := getattr(call, name)) is not None]
-    return torch.empty(metadata.length_of(call), dtype=torch.int32, device=given[0].device if given else "npu")
+    return torch.empty(fingerprint.length_of(call), dtype=torch.int32, device=given[0].device if given else "npu")
+
+
+def _content_faults(call: FlashAttnCall | FlashAttnGradCall) -> Iterator[Fault]:
+    """What only the contents of tensors show, and what hardware would take silently."""
+    yield from fingerprint.fingerprint_faults(call)
+    yield from values.faults_beyond(call)
+    yield from values.mask_faults(call)
 
 
 def _checked_metadata_call(*args: Any, **kwargs: Any) -> CompleteMetadataCall:
     call = metadata_arguments.complete(FlashAttnMetadataCall(*args, **kwargs))
-    refuse("flash_attn_metadata", metadata_arguments.faults(call))
+    refuse("flash_attn_metadata", metadata_arguments.flash_attn_metadata_faults(call))
     return call
 
 
@@ -142,4 +153,4 @@ def _grad_operator(call: FlashAttnGradCall) -> tuple[Tensor, Tensor, Tensor]:
     return torch.ops.cann_ops_transformer.flash_attn_grad(*call.operands())
 
 
-OPERATORS = Kernels(_forward_operator, _grad_operator)
+ON_DEVICE = Kernels(_forward_operator, _grad_operator)

@@ -17,7 +17,7 @@ from kernels.ascend.ops.arguments.faults import Fault, one_device, seen
 from kernels.ascend.ops.calls import FlashAttnCall
 
 
-def faults(call: FlashAttnCall) -> Iterator[Fault]:
+def flash_attn_faults(call: FlashAttnCall) -> Iterator[Fault]:
     """Every fault of the call but those of metadata's content, in the order in which the operator looks."""
     readable = yield from _parser(call)
     if not readable:
@@ -27,8 +27,8 @@ def faults(call: FlashAttnCall) -> Iterator[Fault]:
     yield from wrong_layouts
     if wrong_layouts:
         return
-    yield from forward_alone.faults(call)
-    yield from forward_together.faults(call)
+    yield from forward_alone.faults_alone(call)
+    yield from forward_together.faults_together(call)
 
 
 def _parser(call: FlashAttnCall) -> Generator[Fault, None, bool]:
@@ -40,7 +40,7 @@ def _parser(call: FlashAttnCall) -> Generator[Fault, None, bool]:
         return False
     given = {f.name: getattr(call, f.name) for f in fields(call)}
     yield from one_device({name: x for name, x in given.items() if isinstance(x, Tensor)})
-    yield from platform.faults()
+    yield from platform.platform_faults()
     readable = yield from _shapes_readable(call)
     if not readable:
         return False

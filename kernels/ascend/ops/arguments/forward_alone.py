@@ -9,17 +9,16 @@ from torch import Tensor
 
 from kernels.ascend.ops import layouts
 from kernels.ascend.ops.arguments.faults import Fault, seen
-from kernels.ascend.ops.calls import FlashAttnCall
+from kernels.ascend.ops.calls import CU_SEQLENS, SEQUSED, FlashAttnCall
 from kernels.ascend.ops.mask_mode import MASK_SHAPE, MaskMode
 
 MASK_RULE = (
     f"it must be int8 {list(MASK_SHAPE)} whatever the lengths, 1 = hidden: "
     'torch.triu(torch.ones(2048, 2048, dtype=torch.int8), diagonal=1).to("npu")'
 )
-LAYOUT_ARGUMENTS = ("layout_q", "layout_kv", "layout_out")
 
 
-def faults(call: FlashAttnCall) -> Iterator[Fault]:
+def faults_alone(call: FlashAttnCall) -> Iterator[Fault]:
     for checker in (_lengths, _pages, _mask, _sinks, _metadata, _lse):
         yield from checker(call)
 
@@ -35,7 +34,7 @@ def layout_faults(call: FlashAttnCall) -> Iterator[Fault]:
 
 
 def _lengths(call: FlashAttnCall) -> Iterator[Fault]:
-    for name in ("seqused_q", "seqused_kv", "cu_seqlens_q", "cu_seqlens_kv"):
+    for name in (*SEQUSED, *CU_SEQLENS):
         x: Tensor | None = getattr(call, name)
         if x is not None:
             yield from length_faults(name, x, call.batch)

@@ -20,7 +20,7 @@ BATCH_LIMIT = 65536
 DTYPE_RULE = "it must be float16 or bfloat16; cast with .half() or .bfloat16(), and the result back"
 
 
-def faults(call: FlashAttnCall) -> Iterator[Fault]:
+def faults_together(call: FlashAttnCall) -> Iterator[Fault]:
     for checker in (
         _lengths_exist, _pages_exist, _mask_exists, _lse_exists,
         _layouts_agree, _dtypes, _sizes_agree, _sizes_supported, _out_agrees, _pages_agree, _strides,

@@ -15,7 +15,6 @@ from torch import Tensor
 from kernels.ascend.ops import layouts, platform
 from kernels.ascend.ops.arguments.faults import Fault, one_device, seen
 from kernels.ascend.ops.arguments.forward_alone import (
-    LAYOUT_ARGUMENTS,
     MASK_RULE,
     length_faults,
     mask_mode_faults,
@@ -27,15 +26,14 @@ from kernels.ascend.ops.arguments.forward_together import (
     cu_seqlens_faults,
     mask_exists_faults,
 )
-from kernels.ascend.ops.calls import FlashAttnGradCall
+from kernels.ascend.ops.calls import LAYOUT_ARGUMENTS, LENGTHS, FlashAttnGradCall
 from kernels.ascend.ops.mask_mode import MASK_SHAPE, MaskMode
 
 REQUIRED = ("q", "k", "v", "dout", "attn_out", "softmax_lse")
-LENGTHS = ("cu_seqlens_q", "cu_seqlens_kv", "seqused_q", "seqused_kv")
 LARGEST_DIM = 192
 
 
-def faults(call: FlashAttnGradCall) -> Iterator[Fault]:
+def flash_attn_grad_faults(call: FlashAttnGradCall) -> Iterator[Fault]:
     """Every fault of the call but those of metadata's content, in the order in which the operator looks."""
     missing = [name for name in REQUIRED if getattr(call, name) is None]
     for name in missing:
@@ -44,7 +42,7 @@ def faults(call: FlashAttnGradCall) -> Iterator[Fault]:
         return
     given = {f.name: getattr(call, f.name) for f in fields(call)}
     yield from one_device({name: x for name, x in given.items() if isinstance(x, Tensor)})
-    yield from platform.faults()
+    yield from platform.platform_faults()
     yield from _definition(call)
     yield from _deterministic()
     yield from _dtypes(call)

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from kernels.ascend.ops import layouts, platform
 from kernels.ascend.ops.arguments.faults import Fault, one_device, refuse, seen
-from kernels.ascend.ops.arguments.forward_alone import LAYOUT_ARGUMENTS, mask_mode_faults
+from kernels.ascend.ops.arguments.forward_alone import mask_mode_faults
 from kernels.ascend.ops.arguments.forward_together import BATCH_LIMIT, HEAD_DIMS, HEAD_DIMS_TEXT
-from kernels.ascend.ops.arguments.grad import LENGTHS
-from kernels.ascend.ops.calls import CompleteMetadataCall, FlashAttnMetadataCall
+from kernels.ascend.ops.calls import LAYOUT_ARGUMENTS, LENGTHS, CompleteMetadataCall, FlashAttnMetadataCall
 from kernels.ascend.ops.mask_mode import MaskMode
 
 
@@ -49,10 +48,10 @@ def complete(given: FlashAttnMetadataCall) -> CompleteMetadataCall:
     return CompleteMetadataCall(**values)
 
 
-def faults(call: CompleteMetadataCall) -> Iterator[Fault]:
+def flash_attn_metadata_faults(call: CompleteMetadataCall) -> Iterator[Fault]:
     """Every fault of the call but those of the values in its tensors."""
     yield from one_device({name: getattr(call, name) for name in LENGTHS})
-    yield from platform.faults()
+    yield from platform.platform_faults()
     yield from _base(call)
     yield from _mask(call)
     yield from _existence(call)

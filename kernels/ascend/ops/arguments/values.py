@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from itertools import pairwise
 
 import torch
-from torch import Tensor
 
+from kernels.ascend.mask_templates import causal_template
 from kernels.ascend.ops import layouts
 from kernels.ascend.ops.arguments.faults import Fault, seen
 from kernels.ascend.ops.arguments.forward_alone import MASK_RULE
-from kernels.ascend.ops.arguments.grad import LENGTHS
-from kernels.ascend.ops.calls import CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall
-from kernels.ascend.ops.mask_mode import causal_mask_tensor
+from kernels.ascend.ops.calls import LENGTHS, CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall
 
 
-def faults(call: CompleteMetadataCall) -> Iterator[Fault]:
+def value_faults(call: CompleteMetadataCall) -> Iterator[Fault]:
     """As flash_attn_metadata's AICPU kernel does: no negative length, cu_seqlens from 0 and never falling."""
     for name in LENGTHS:
         x = getattr(call, name)
@@ -62,10 +59,8 @@ def faults_beyond(call: FlashAttnCall | FlashAttnGradCall) -> Iterator[Fault]:
 def mask_faults(call: FlashAttnCall | FlashAttnGradCall) -> Iterator[Fault]:
     """The hardware takes its tiles from attn_mask, whatever it holds; other content gives other results, silently."""
     x = call.attn_mask
-    if x is not None and not torch.equal(x.contiguous().view(torch.int64), _template()):  # eight at a time
+    if x is None:
+        return
+    template = causal_template(torch.int8, torch.device("cpu"))
+    if not torch.equal(x.contiguous().view(torch.int64), template.view(torch.int64)):  # eight at a time
         yield Fault("attn_mask", f"attn_mask holds other values than the template of every mask: {MASK_RULE}")
-
-
-@cache
-def _template() -> Tensor:
-    return causal_mask_tensor("cpu").view(torch.int64)

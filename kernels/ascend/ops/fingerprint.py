@@ -19,11 +19,10 @@ from torch import Tensor
 
 from kernels.ascend.ops import layouts, platform
 from kernels.ascend.ops.arguments.faults import Fault
-from kernels.ascend.ops.arguments.grad import LENGTHS
-from kernels.ascend.ops.calls import CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall
+from kernels.ascend.ops.calls import LENGTHS, CompleteMetadataCall, FlashAttnCall, FlashAttnGradCall
+from kernels.ascend.tiling import DEFAULT
 
 HEADER, PER_CORE, BACKWARD_PART, PAGE = 16, 16, 412, 4096  # words
-TILE = 128
 MARK_AT, MARK = 8, 0x4F4A4446
 LAYOUTS = tuple(layouts.AXES)
 OUTPUT_LAYOUT = {"BSND": 1, "BNSD": 3, "TND": 4}  # flash_attn_metadata.h
@@ -58,7 +57,7 @@ def build(call: CompleteMetadataCall) -> Tensor:
     cube, vector = platform.cores()
     metadata = torch.zeros(length_of(call), dtype=torch.int32)
     backward_part = HEADER + PER_CORE * (cube + vector) * call.sequences * call.num_heads_kv
-    header = (1, 0, TILE, TILE, cube, vector, OUTPUT_LAYOUT[call.layout_out], backward_part * call.is_grad_enabled)
+    header = (1, 0, *DEFAULT, cube, vector, OUTPUT_LAYOUT[call.layout_out], backward_part * call.is_grad_enabled)
     metadata[: len(header)] = torch.tensor(header, dtype=torch.int32)
     metadata[MARK_AT] = MARK
     longest, windows = (call.max_seqlen_q, call.max_seqlen_kv), (call.win_left, call.win_right)
@@ -77,7 +76,7 @@ def length_of(call: CompleteMetadataCall) -> int:
     return -(-words // PAGE) * PAGE
 
 
-def faults(call: FlashAttnCall | FlashAttnGradCall) -> Iterator[Fault]:
+def fingerprint_faults(call: FlashAttnCall | FlashAttnGradCall) -> Iterator[Fault]:
     """Where the arguments of a call differ from those that its metadata was made from. Tensors are on the CPU."""
     metadata = call.metadata
     size = len(Fingerprint._fields)
