@@ -20,8 +20,8 @@ NAMES: dict[str, re.Pattern[str]] = {
     "softmax": SOFTMAX,
     "autograd": re.compile(r"^(grad|backward)$"),
     "numpy": re.compile(f"^({'|'.join(TO_ARRAY)})$"),
-    "npu_operator": re.compile(r"^(npu_fusion_attention|flash_attn)(_\w+)?$"),
 }
+NPU_OPERATOR = re.compile(r"^npu_fusion_attention(_\w+)?$")  # no library attention, whatever its name
 
 
 class Forbidden(RuntimeError):
@@ -59,11 +59,10 @@ class Guard(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _rule(self, name: str) -> str | None:
-        """The ban that a function of this name falls under. An NPU operator is no library attention."""
-        broken = [rule for rule, pattern in self.patterns.items() if pattern.search(name)]
-        if NAMES["npu_operator"].search(name):
-            broken = [rule for rule in broken if rule == "npu_operator"]
-        return broken[0] if broken else None
+        """The ban that a function of this name falls under."""
+        if NPU_OPERATOR.search(name):
+            return None
+        return next((rule for rule, pattern in self.patterns.items() if pattern.search(name)), None)
 
 
 def differentiate(

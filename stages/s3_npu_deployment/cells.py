@@ -137,6 +137,24 @@ attn_out.float().square().mean().backward()
 print(softmax_lse.requires_grad, [list(x.grad.shape) for x in (q, k, v)], q.grad.dtype)
 
 
+# %% s3-module picture
+import torch
+
+from grader.course.figures import PALETTE, label, plt
+
+steps, update = 60, 3e-4
+figure, ax = plt.subplots(figsize=(7, 2.6))
+for dtype, color in ((torch.float32, PALETTE[0]), (torch.bfloat16, PALETTE[1]), (torch.float16, PALETTE[3])):
+    value, path = torch.tensor(1.0, dtype=dtype), []
+    for _ in range(steps):
+        value = value + update
+        path.append(value.item())
+    ax.plot(path, color=color, label=str(dtype))
+ax.set(xlabel=label("步", "step"), title=label("一个参数，每步加 3e-4", "a parameter that grows by 3e-4 each step"))
+ax.legend(frameon=False)
+plt.show()
+
+
 # %% s3-module given
 class StandardAttention(nn.Module):
     """Multi-head self-attention with the whole score matrix in float32, to compare with: [B, N, D] -> [B, N, D]."""
@@ -175,6 +193,32 @@ loss = nn.CrossEntropyLoss()(head(model(embedding(input_ids))).view(-1, 30000), 
 loss.backward()
 optimizer.step()
 print(f"Loss: {loss.item():.4f}, ln 30000 = {math.log(30000):.4f}")
+
+# %% s3-varlen picture
+from grader.course.figures import INK, PALETTE, clean, label, plt
+
+lengths, names = (3, 0, 5), ("a", "b", "c")
+bounds = [sum(lengths[:b]) for b in range(4)]
+figure, ax = plt.subplots(figsize=(9, 2.2))
+for b, name in enumerate(names):
+    for place in range(bounds[b], bounds[b + 1]):
+        ax.add_patch(plt.Rectangle((place + 0.03, 1), 0.94, 0.8, color=PALETTE[2 * b % 3]))
+        ax.text(place + 0.5, 1.4, f"{name}{place - bounds[b]}", ha="center", va="center", color="white")
+for convention, row, first, color in (("950", 2.1, 0, PALETTE[0]), ("910B", 0.4, 1, PALETTE[1])):
+    values = bounds[first:]
+    ax.text(-0.4, row + 0.1, f"{convention}: {values}", ha="right", va="center", color=color)
+    for value in sorted(set(values)):
+        ax.plot([value, value], [0.9, 1.9], color=INK, linewidth=1)
+        times = values.count(value)
+        ax.text(
+            value, row + 0.1, f"{value}" + (f" ×{times}" if times > 1 else ""), ha="center", va="center", color=color
+        )
+ax.set_title(
+    label("三条序列，长度 3、0、5；b 是空的", "three sequences of lengths 3, 0 and 5; b is empty"), fontsize=10
+)
+ax.set(xlim=(-3.4, 8.4), ylim=(0, 2.6))
+clean(ax)
+plt.show()
 
 # %% s3-fusion picture
 import torch
@@ -218,7 +262,7 @@ plt.show()
 
 # %% s3-train given-check
 from grader import paths
-from grader.course.figures import PALETTE, label, plt
+from grader.course.figures import PALETTE, plt
 
 # zh: 仓库里的一小段文字，按字符编号；两条曲线应当重合
 # en: a short text from the repository, one number per character; the two curves should coincide
@@ -232,7 +276,7 @@ ax.plot(standard, color=PALETTE[1], linewidth=4, alpha=0.5, label="standard")
 ax.plot(flash, color=PALETTE[0], label="flash")
 ax.axhline(math.log(len(letters)), color=PALETTE[5], linestyle=":")
 ax.text(60, math.log(len(letters)) + 0.08, f"ln {len(letters)}", color=PALETTE[5])
-ax.set(xlabel=label("步", "step"), ylabel=label("损失（nat）", "loss (nats)"))
+ax.set(xlabel="step", ylabel="loss")
 ax.legend(frameon=False)
 plt.show()
 print(f"{flash[0]:.3f} -> {flash[-1]:.3f}; largest difference {max(abs(a - b) for a, b in zip(flash, standard)):.4f}")
