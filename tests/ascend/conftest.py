@@ -14,3 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "kernels"))
 def _float32_numerics(monkeypatch):
     """Whatever the caller's environment asks for."""
     monkeypatch.delenv("FLASHDOJO_NUMERICS", raising=False)
+
+
+@pytest.fixture
+def chip_910b():
+    """The emulated device is a 910B for one test."""
+    from kernels.ascend.device import soc
+
+    before = soc.current_soc().name
+    soc.use_soc("Ascend910B3")
+    yield
+    soc.use_soc(before)

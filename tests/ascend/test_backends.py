@@ -108,6 +108,22 @@ def test_every_call_of_the_950_is_documented():
         assert told["softmax_scale"] == 0.2
 
 
+def test_the_mask_is_made_once_for_each_dtype_and_device():
+    ops, torch_npu = documented.cann_ops_transformer(), documented.torch_npu()
+    q, k, v, dout = drawn(9, 13, torch.float16)
+    with torch.inference_mode():  # the first call may be here, and a later one under autograd
+        Ascend950(ops, "cpu").forward(q, k, v, scale=0.2, mask_mode=3)
+    for backend in (Ascend950(ops, "cpu"), Ascend910B(torch_npu, "cpu")):
+        for mode in (3, 4):
+            out, lse = backend.forward(q, k, v, scale=0.2, mask_mode=mode)
+            backend.backward(q, k, v, dout, out, lse, scale=0.2, mask_mode=mode)
+    for module, argument, count in ((ops, "attn_mask", 5), (torch_npu, "atten_mask", 4)):
+        masks = [told[argument] for _, told in module.calls if argument in told]
+        assert len(masks) == count
+        assert len({id(mask) for mask in masks}) == 1
+        assert not masks[0].is_inference()
+
+
 def test_unequal_head_dimensions_reach_the_metadata():
     ops = documented.cann_ops_transformer()
     q, k, v = torch.zeros(1, 2, 5, 192).half(), torch.zeros(1, 2, 5, 192).half(), torch.zeros(1, 2, 5, 128).half()

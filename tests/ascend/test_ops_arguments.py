@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from argument_table import BSND, FORWARD, G_BSND, GRAD, M_BSND, METADATA, Change, half, i32
+from argument_changes import Change, half, i32
+from arguments_forward import BSND, FORWARD
+from arguments_grad import G_BSND, GRAD
+from arguments_metadata import M_BSND, METADATA
 
 from kernels.ascend import ops
 from kernels.ascend.device import soc

@@ -13,6 +13,7 @@ from torch import Tensor
 from kernels import oracle
 from kernels.ascend import ops
 from kernels.ascend.numerics import cast
+from kernels.ascend.tiling import use_tile_sizes
 
 HIDDEN = torch.finfo(torch.float32).min
 TILE = 128
@@ -57,14 +58,16 @@ def scores_of(q: Tensor, k: Tensor, options: dict, scale: float) -> Tensor:
     return torch.where(visible, scores, HIDDEN)
 
 
-def golden(q: Tensor, k: Tensor, v: Tensor, options: dict, scale: float, sink: float) -> tuple[Tensor, Tensor]:
+def golden(
+    q: Tensor, k: Tensor, v: Tensor, options: dict, scale: float, sink: float, tile: int
+) -> tuple[Tensor, Tensor]:
     """One head. Tile j is weighted by the row's maximum up to and including tile j, and what was rounded stays so."""
     scores, dtype = scores_of(q, k, options, scale), q.dtype
-    maxima = torch.stack([part.amax(dim=-1) for part in scores.split(TILE, dim=-1)], dim=-1)
+    maxima = torch.stack([part.amax(dim=-1) for part in scores.split(tile, dim=-1)], dim=-1)
     running = maxima.clamp(min=sink).cummax(dim=-1).values
     final = running[:, -1:]
     out, total = torch.zeros(len(q), v.shape[-1]), torch.exp(sink - final)
-    for j, (part, values) in enumerate(zip(scores.split(TILE, dim=-1), v.split(TILE, dim=-2))):
+    for j, (part, values) in enumerate(zip(scores.split(tile, dim=-1), v.split(tile, dim=-2))):
         p, later = torch.exp(part - running[:, j : j + 1]), torch.exp(running[:, j : j + 1] - final)
         total = total + p.sum(dim=-1, keepdim=True) * later
         out += later * (cast(p, dtype).double() @ values.double()).float()
@@ -78,6 +81,18 @@ FORWARD = [npu for npu in CASES if not npu.paged and all(row.seq_kv and row.used
 
 @pytest.mark.parametrize("npu", FORWARD[:12] + [npu for npu in FORWARD if npu.sinks], ids=lambda npu: npu.case.id)
 def test_forward(npu, as_on_device):
+    check_forward(npu, TILE)
+
+
+@pytest.mark.parametrize("tile", [32, 48, 1000])
+def test_tile_sizes_hold_in_these_numerics_too(tile, as_on_device):
+    npu = NpuCase(Case("b", (Row(70, 300),), 2, 2, 64, ranges=((-2.0, 2.0),) * 3))
+    with use_tile_sizes(16, tile):
+        check_forward(npu, tile)
+
+
+def check_forward(npu: NpuCase, tile: int) -> None:
+    """Against the golden that rounds after keys in tiles of this size."""
     call, case = call_of(npu), npu.case
     arguments = call.on_npu()
     out, lse = ops.flash_attn(**arguments, metadata=metadata_of(arguments))
@@ -85,7 +100,7 @@ def test_forward(npu, as_on_device):
     group = case.heads_q // case.heads_kv
     sinks = call.arguments["sinks"].tolist() if npu.sinks else [HIDDEN] * case.heads_q
     goldens = [
-        golden(q[0, h], k[0, h // group], v[0, h // group], options, arguments["softmax_scale"], sinks[h])
+        golden(q[0, h], k[0, h // group], v[0, h // group], options, arguments["softmax_scale"], sinks[h], tile)
         for q, k, v in zip(call.drawn.q, call.drawn.k, call.drawn.v)
         for h in range(case.heads_q)
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import torch
@@ -12,8 +11,6 @@ from torch.autograd.function import once_differentiable
 
 from kernels.ascend.ops.arguments.faults import Fault, refuse
 from kernels.ascend.ops.calls import FlashAttnCall, FlashAttnGradCall
-
-SINKS = [f.name for f in fields(FlashAttnCall)].index("sinks")  # its place among the operands
 
 
 class Kernels(NamedTuple):
@@ -47,12 +44,12 @@ class FlashAttnFunction(torch.autograd.Function):
         for place, x in zip(ctx.places, tensors):
             operands[place] = x
         call = FlashAttnCall(*operands)
-        refuse("flash_attn, backward", _backward_faults(call, sinks_wanted=ctx.needs_input_grad[1 + SINKS]))
+        refuse("flash_attn, backward", _backward_faults(call))
         dq, dk, dv = ctx.kernels.flash_attn_grad(call.backward(dout, attn_out, softmax_lse))
         return None, dq, dk, dv, *[None] * (len(operands) - 3)
 
 
-def _backward_faults(call: FlashAttnCall, *, sinks_wanted: bool) -> Iterator[Fault]:
+def _backward_faults(call: FlashAttnCall) -> Iterator[Fault]:
     """Why a forward call, fine in itself, has no backward; the rest is for flash_attn_grad to say."""
     if not call.return_softmax_lse:
         text = "return_softmax_lse is False: gradients are computed from softmax_lse, so call flash_attn with True"
@@ -60,9 +57,9 @@ def _backward_faults(call: FlashAttnCall, *, sinks_wanted: bool) -> Iterator[Fau
     if call.softmax_scale == 0.0:
         text = "softmax_scale is 0.0: flash_attn uses it as it is, but flash_attn_grad would read it as 1/sqrt(D)"
         yield Fault("softmax_scale", text)
-    if sinks_wanted:
+    if call.sinks is not None and call.sinks.requires_grad:
         text = (
-            "sinks wants a gradient, and flash_attn_grad returns none for it: sinks.grad would stay None. Pass "
+            "sinks requires a gradient, and flash_attn_grad returns none for it: sinks.grad would stay None. Pass "
             "sinks.detach(), and compute it in a function of your own: dsinks[n] is minus the sum over head n of "
             "exp(sinks[n] - softmax_lse) * rowsum(dout * attn_out)"
         )
