@@ -6,30 +6,21 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from grader import isolation, npu, paths
+from grader import npu, paths
+from grader.findings import Finding
+from grader.sandbox_report import sandbox
 from grader.text import Text, listed, say
 
 NEEDED_SPACE = 1 << 30  # bytes: notebooks, scratch folders, the package cache of a repair
 
 
-@dataclass(frozen=True)
-class Finding:
-    """``level``: ok, note (something is not there and need not be), problem, or fatal (the course cannot run)."""
-
-    level: str
-    subject: Text
-    found: Text
-    fix: Text | None = None
-
-
 def examine() -> list[Finding]:
     """All findings. A probe that itself breaks is a problem of its own, never the end of the examination."""
     found: list[Finding] = []
-    for probe in (_python, _torch, _npu, _layout, _clash, _jupyter, _fonts, _disk, _sandbox):
+    for probe in (_python, _torch, _npu, _layout, _clash, _jupyter, _fonts, _disk, sandbox):
         found += _guarded(probe)
     return found
 
@@ -67,15 +58,14 @@ def _torch() -> Iterable[Finding]:
         )
         return
     except RuntimeError as error:  # a backend such as torch_npu that cannot load takes torch down with it
-        yield Finding(
-            "fatal",
-            name,
-            Text(*[str(error).splitlines()[0]] * 2),
-            say(
-                "torch_npu 载入失败：先 source CANN 的 set_env.sh；没有 NPU 就卸载它：pip uninstall torch_npu。",
-                "torch_npu cannot load: source CANN's set_env.sh first, or, without an NPU, pip uninstall torch_npu.",
-            ),
-        )
+        found = npu.look()
+        fix = npu.problem_of(found) if found is not None else None
+        if fix is None:
+            fix = say(
+                "设 TORCH_DEVICE_BACKEND_AUTOLOAD=0 可以不载入别的设备。",
+                "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading other devices.",
+            )
+        yield Finding("fatal", name, Text(*[str(error).splitlines()[0]] * 2), fix)
         return
     yield Finding(
         "ok",
@@ -125,7 +115,7 @@ def _npu() -> Iterable[Finding]:
         yield Finding(
             "note", Text("CANN", "CANN"), say("没有安装（真实 NPU 才需要）", "not installed (only a real NPU needs it)")
         )
-    if found["kind"] not in ("950", "910B"):
+    if not found["is_real"]:
         for chips, text in npu.what_to_install().items():
             yield Finding("note", Text(chips, chips), text)
 
@@ -239,72 +229,3 @@ def _disk() -> Iterable[Finding]:
             yield Finding("problem", name, text, say("请腾出至少 1 GB。", "Free at least 1 GB."))
         else:
             yield Finding("ok", name, text)
-
-
-LAYERS = {
-    "process": (say("独立进程", "own process"), say("环境变量与描述符已清理", "environment and descriptors cleaned")),
-    "limits": (
-        say("资源上限", "limits"),
-        say("内存、CPU、文件大小、打开数", "memory, CPU time, file size, open files"),
-    ),
-    "user": (say("低权限用户", "unprivileged user"), say("每个进程一个用户", "each process has its own")),
-    "namespaces": (
-        say("命名空间", "namespaces"),
-        say("看不到网络、别的进程与文件", "no network, other processes or files in sight"),
-    ),
-    "landlock": (say("Landlock", "Landlock"), say("只能读运行所需的文件", "reads nothing but what it needs to run")),
-    "seccomp": (say("seccomp", "seccomp"), say("没有网络、进程、信号", "no network, processes or signals")),
-}
-
-WHY_NOT = {  # what the worker's walls say of themselves, in Chinese
-    "the judge is not root, so the worker is the same user": "评分器不是以 root 运行，学员代码与它是同一用户",
-    "the kernel has no Landlock": "内核没有 Landlock",
-    "only root can read this Python, and there is no Landlock": "这个 Python 只有 root 能读，又没有 Landlock",
-    "not Linux": "不是 Linux",
-}
-
-FIXES = {
-    "user": say(
-        "以 root 运行评分器、并且 Python 人人可读时启用。",
-        "It is there when the grader runs as root, and its Python can be read by all.",
-    ),
-    "namespaces": say(
-        "多一层保障，没有也可以；容器里通常没有。"
-        "Ubuntu 24.04：sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-        "A further wall, not a needed one; mostly not to be had in containers. "
-        "Ubuntu 24.04: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    "landlock": say("需要 Linux 5.13 以上并启用 Landlock。", "It needs Linux 5.13 or newer with Landlock enabled."),
-    "seccomp": say("安装 libseccomp2，再运行 ./dojo。", "Install libseccomp2, then run ./dojo."),
-}
-
-
-def _sandbox() -> Iterable[Finding]:
-    from grader.worker.confine import probe
-
-    layers = probe()
-    for layer, (ok, detail) in layers.items():
-        name, works = LAYERS.get(layer, (Text(layer, layer), Text(detail, detail)))
-        subject = Text(f"沙箱：{name.zh}", f"sandbox: {name.en}")
-        if ok:
-            kinds = Text(f"（{detail}）", f" ({detail})") if layer == "namespaces" else Text("", "")
-            yield Finding("ok", subject, Text(works.zh + kinds.zh, works.en + kinds.en))
-        else:
-            why = Text(f"没有启用：{WHY_NOT.get(detail, detail)}", f"not in force: {detail}")
-            yield Finding("note", subject, why, FIXES.get(layer))
-    absent = isolation.missing([layer for layer, (ok, _) in layers.items() if ok])
-    if absent is not None:
-        yield Finding(
-            "problem",
-            say("沙箱", "sandbox"),
-            say(
-                "没有 {missing}，隔离不完全，只适合批改可信的代码；每份报告都会注明",
-                "without {missing} isolation is not complete: grade code that you trust; every report will say so",
-                missing=absent,
-            ),
-            say(
-                "给别人评分请用有 Landlock 的 Linux（5.13 以上）和 libseccomp2；grade --require-isolation 缺则不评。",
-                "To grade other people's code, use Linux with Landlock (5.13 or newer) and libseccomp2; "
-                "grade --require-isolation does not grade without.",
-            ),
-        )

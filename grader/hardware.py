@@ -12,8 +12,6 @@ from grader.text import Text, say
 if TYPE_CHECKING:
     from kernels.ascend.backend import Backend
 
-REAL = ("950", "910B")  # kinds of kernels.machine.detect
-
 
 def npu_here() -> str | None:
     """The chip of this machine's NPU, None without one that works. Costs nothing where torch_npu is not installed."""
@@ -25,15 +23,15 @@ def npu_here() -> str | None:
 
 @functools.cache
 def kernels_here() -> tuple[Backend | None, Text]:
-    """The real NPU's forward and backward, or None and why there is none."""
+    """The real NPU's forward and backward with the chip's name, or None and why there is none."""
     from kernels.machine import detect
 
     found = detect()
-    if found.kind in REAL and not found.problem:
+    if found.is_real:
         from kernels.ascend.backend import backend_for  # brings the NPU into this process
 
         return backend_for(found), Text(found.soc or "", found.soc or "")
-    problem = problem_of(found.facts() | {"problem": found.problem})
+    problem = problem_of(found.report())
     if problem is not None:
         return None, say(
             "没有和真实算子比较：{problem}", "not compared with the real kernel: {problem}", problem=problem

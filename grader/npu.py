@@ -8,16 +8,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from typing import Any
 
 from grader import paths
 from grader.text import Text, say
 
 SECONDS = 120  # importing torch and torch_npu on a slow disk
-PROBE = (
-    "import json; from kernels.machine import detect; found = detect(); "
-    "print('\\n' + json.dumps(found.facts() | {'problem': found.problem}))"
+PROBE = "import json; from kernels.machine import detect; print('\\n' + json.dumps(detect().report()))"
+BROKEN = (  # when that one did not come back; its last words are the argument
+    "import json, sys; from kernels.machine import unimportable; "
+    "print('\\n' + json.dumps(unimportable(sys.argv[1]).report()))"
 )
 # One row of the table in docs/*/npu.md. Source: COMPATIBILITY.md of Ascend/pytorch, its recommended combination.
 RECOMMENDED = ("CANN 9.1.0", "torch 2.12.0", "torch_npu 2.12.0")
@@ -32,20 +32,22 @@ FAULTS_ZH = {  # the sentences of kernels.machine.FAULTS
     ),
     "cann-missing": (
         "装有 torch_npu {torch_npu}，但无法导入，也找不到 CANN。"
-        "请安装 CANN 并 source 它的 set_env.sh；没有 NPU 的机器请 pip uninstall torch_npu（{detail}）"
+        "请安装 CANN 并 source 它的 set_env.sh；没有 NPU 的机器请 pip uninstall torch_npu，"
+        "或设 FLASHDOJO_NPU=emulated 照样使用模拟设备（{detail}）"
     ),
     "cann-not-sourced": (
         "装有 torch_npu {torch_npu}，但无法导入：CANN 的环境变量没有设置。"
-        "启动 Python 之前先 source {cann_home}/set_env.sh（或它上一级目录里的那个）（{detail}）"
+        "启动 Python 之前先 source {cann_home}/set_env.sh（或它上一级目录里的那个）；"
+        "也可以设 FLASHDOJO_NPU=emulated 使用模拟设备（{detail}）"
     ),
     "torch-npu-broken": (
         "装有 torch_npu {torch_npu}，但在 CANN {cann} 下无法导入：{detail}。"
-        "请安装与这个 CANN 配套的 torch_npu（版本表见 docs/zh/npu.md）"
+        "请安装与这个 CANN 配套的 torch_npu（版本表见 docs/zh/npu.md），或设 FLASHDOJO_NPU=emulated 使用模拟设备"
     ),
     "no-device": "torch_npu {torch_npu} 看不到 NPU：{detail}。请用 npu-smi info 检查驱动和 /dev/davinci* 的权限",
     "soc-unsupported": (
         "{soc} 没有 FlashAttention 算子：flash_attn 需要 Ascend950，"
-        "npu_fusion_attention 需要 Ascend910B1 到 B4 或 Ascend910_93。请使用 CPU 或模拟设备"
+        "npu_fusion_attention 需要 Ascend910B1 到 B4、Ascend910_93 或 Ascend950。请使用 CPU 或模拟设备"
     ),
     "ops-transformer-missing": (
         "{soc} 上的 flash_attn 需要 cann_ops_transformer，但没有安装。在 ops-transformer 仓库里执行 "
@@ -62,13 +64,12 @@ FAULTS_ZH = {  # the sentences of kernels.machine.FAULTS
 
 
 def look() -> Mapping[str, Any] | None:
-    """The facts of a kernels.machine.Situation, its problem with them; None without torch.
+    """The report of a kernels.machine.Situation; None without a torch that can be imported.
 
     An installed torch_npu is examined in a process of its own: half installed it takes ``import torch`` or the process
     down with it.
     """
-    emulated = getattr(sys.modules.get("torch_npu"), "__emulated__", False)
-    if not emulated and importlib.util.find_spec("torch_npu") is not None:
+    if "torch_npu" not in sys.modules and importlib.util.find_spec("torch_npu") is not None:
         return _look_from_outside()
     try:
         import torch  # noqa: F401
@@ -76,8 +77,7 @@ def look() -> Mapping[str, Any] | None:
         return None
     from kernels.machine import detect
 
-    found = detect()
-    return found.facts() | {"problem": found.problem}
+    return detect().report()
 
 
 def problem_of(found: Mapping[str, Any]) -> Text | None:
@@ -107,17 +107,21 @@ def what_to_install() -> dict[str, Text]:
     }
 
 
-def _look_from_outside() -> Mapping[str, Any]:
+def _look_from_outside() -> Mapping[str, Any] | None:
+    found, last_words = _ask(PROBE)
+    return found if found is not None else _ask(BROKEN, last_words)[0]
+
+
+def _ask(code: str, *arguments: str) -> tuple[Mapping[str, Any] | None, str]:
+    """The JSON that the program's last line is, or None; and the last line that it said of an error."""
     where = os.pathsep.join([str(paths.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": where}
-    command = [sys.executable, "-c", PROBE]
+    command = [sys.executable, "-c", code, *arguments]
     try:
         run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
-        return json.loads(run.stdout.splitlines()[-1])
-    except (subprocess.TimeoutExpired, IndexError, json.JSONDecodeError) as error:
-        said = "" if isinstance(error, subprocess.TimeoutExpired) else run.stderr.strip()
-        why = (said or f"import torch_npu: {type(error).__name__}").splitlines()[-1]
-        name = metadata.version("torch_npu")
-        return {"kind": "none", "soc": None, "torch": "?", "torch_npu": name, "cann": "?", "cann_home": None,
-                "cann_ops_transformer": None, "fault": "torch-npu-broken", "detail": why,
-                "problem": f"torch_npu {name} is installed but cannot be imported: {why}"}  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return None, f"no answer from import torch_npu within {SECONDS} s"
+    try:
+        return json.loads(run.stdout.splitlines()[-1]), ""
+    except (IndexError, json.JSONDecodeError):
+        return None, (run.stderr.strip() or f"import torch_npu ended the process ({run.returncode})").splitlines()[-1]

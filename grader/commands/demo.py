@@ -8,8 +8,8 @@ from rich.text import Text as Styled
 
 from grader import paths
 from grader.commands.base import command, from_here, tell
-from grader.doctor import LAYERS
 from grader.exit_codes import BROKEN, PASSED
+from grader.sandbox_report import LAYERS
 from grader.text import listed, say
 from grader.views.progress import progress_bar
 from grader.views.terminal import console, show_batch

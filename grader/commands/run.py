@@ -1,4 +1,5 @@
-"""``run``: a program on the NPU of this machine, or on the emulated one where there is none.
+"""``run``: a program on the NPU of this machine, or on the emulated one: where there is none, or where
+FLASHDOJO_NPU=emulated asks for it.
 
 The program gets a process of its own, as if Python had been called on it: its arguments, its exit code, its traceback.
 That process is this module too (``python -m grader.commands.run SCRIPT ARGS``).
@@ -12,9 +13,12 @@ import types
 from pathlib import Path
 from typing import Any
 
+from grader import npu
 from grader.commands.base import note, short, stop
 from grader.exit_codes import USAGE
 from grader.text import Text, answer_in, say
+
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"  # whether torch imports other people's devices by itself
 
 
 def run(script: Path, arguments: list[str]) -> int:
@@ -28,18 +32,24 @@ def run(script: Path, arguments: list[str]) -> int:
         )
     if not script.is_file():
         stop(say("没有这个程序：{name}", "no such program: {name}", name=short(script)))
-    environment = {**os.environ, "FLASHDOJO_NPU": "emulated"}  # for what the program starts in its turn
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, "-m", __name__, str(script), *arguments], environment)
+    os.execv(sys.executable, [sys.executable, "-m", __name__, str(script), *arguments])
 
 
 def _main(script: str, *arguments: str) -> None:
     answer_in(None)
+    before = os.environ.get(AUTOLOAD)
+    os.environ[AUTOLOAD] = "0"  # else a torch_npu takes its place before it can be asked whether it may
     try:
-        import kernels.ascend  # noqa: F401
+        import kernels.ascend
     except (ImportError, RuntimeError, ValueError) as error:
         note(f"flashdojo: {_what_to_do(error)}")
         sys.exit(USAGE)
+    del os.environ[AUTOLOAD]
+    if before is not None:
+        os.environ[AUTOLOAD] = before
+    if kernels.ascend.is_emulated():
+        os.environ["FLASHDOJO_NPU"] = "emulated"  # for what the program starts in its turn
     sys.argv = [script, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     sys.excepthook = _from_the_program_on(script)
@@ -50,18 +60,9 @@ def _main(script: str, *arguments: str) -> None:
 
 
 def _what_to_do(error: BaseException) -> Text:
-    cause = error
-    while cause.__cause__ is not None:  # torch wraps what goes wrong in a backend that it loads
-        cause = cause.__cause__
-    if isinstance(cause, ImportError) and "torch_npu" in str(error):
-        return say(
-            "torch_npu 已安装但无法导入：{why}。有 NPU：先 source CANN 的 set_env.sh；没有 NPU：卸载 torch_npu，"
-            "模拟设备会取而代之。",
-            "torch_npu is installed but cannot be imported: {why}. With an NPU: source CANN's set_env.sh first. "
-            "Without: uninstall torch_npu, and the emulated device takes its place.",
-            why=cause,
-        )
-    return say("NPU 无法就绪：{why}", "the NPU cannot be made ready: {why}", why=cause)
+    situation = getattr(error, "situation", None)  # of a kernels.machine.NpuError
+    why = npu.problem_of(situation.report()) if situation is not None else None
+    return say("NPU 无法就绪：{why}", "the NPU cannot be made ready: {why}", why=why or error)
 
 
 def _from_the_program_on(script: str) -> Any:

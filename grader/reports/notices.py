@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grader.doctor import LAYERS
+from grader.sandbox_report import LAYERS
 from grader.text import Text, listed, say
 
 

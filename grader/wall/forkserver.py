@@ -221,7 +221,8 @@ class Template:
 def environment() -> dict[str, str]:
     """All that the template is told: nothing of the judge's own environment (which may hold the secret)."""
     told = {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "FLASHDOJO_NPU": "emulated",  # on an Ascend machine as on any other
         "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
     }  # fmt: skip
     if sys.platform == "darwin":

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import sys
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +13,10 @@ from typing import Any
 import torch
 
 from kernels.machine.cann import find_cann
+from kernels.machine.chips import RUNS_ON, kind_of
+from kernels.machine.packages import emulated, version_of
+
+EMULATE = "set FLASHDOJO_NPU=emulated to emulate one all the same"
 
 FAULTS = {  # code -> what is wrong and what to do; the fields of a situation go in
     "torch-npu-missing": (
@@ -27,23 +29,24 @@ FAULTS = {  # code -> what is wrong and what to do; the fields of a situation go
     ),
     "cann-missing": (
         "torch_npu {torch_npu} is installed but cannot be imported, and no CANN is found. "
-        "Install CANN and source its set_env.sh; on a machine without an NPU: pip uninstall torch_npu ({detail})"
+        "Install CANN and source its set_env.sh; on a machine without an NPU: pip uninstall torch_npu, "
+        f"or {EMULATE} ({{detail}})"
     ),
     "cann-not-sourced": (
         "torch_npu {torch_npu} is installed but cannot be imported: the environment of CANN is not set. "
-        "source {cann_home}/set_env.sh, or the one beside it, before starting Python ({detail})"
+        f"source {{cann_home}}/set_env.sh, or the one beside it, before starting Python; or {EMULATE} ({{detail}})"
     ),
     "torch-npu-broken": (
         "torch_npu {torch_npu} is installed but cannot be imported with CANN {cann}: {detail}. "
-        "Install the torch_npu that goes with this CANN (docs/en/npu.md has the table)"
+        f"Install the torch_npu that goes with this CANN (docs/en/npu.md has the table), or {EMULATE}"
     ),
     "no-device": (
         "torch_npu {torch_npu} sees no NPU: {detail}. "
         "Check the driver and your rights on /dev/davinci* with npu-smi info"
     ),
     "soc-unsupported": (
-        "{soc} has no FlashAttention operator: flash_attn runs on Ascend950, npu_fusion_attention on Ascend910B1 to B4 "
-        "and Ascend910_93. Use the CPU or the emulated device"
+        f"{{soc}} has no FlashAttention operator: flash_attn runs on {RUNS_ON['flash_attn']}, npu_fusion_attention on "
+        f"{RUNS_ON['npu_fusion_attention']}. Use the CPU or the emulated device"
     ),
     "ops-transformer-missing": (
         "{soc} needs cann_ops_transformer for flash_attn, and it is not installed. In ops-transformer: "
@@ -58,6 +61,7 @@ FAULTS = {  # code -> what is wrong and what to do; the fields of a situation go
     ),
 }
 OPERATORS = ("flash_attn_metadata", "flash_attn", "flash_attn_grad")
+REAL = ("950", "910B")
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,11 @@ class Situation:
     detail: str = ""
 
     @property
+    def is_real(self) -> bool:
+        """Whether there is a real NPU, ready to compute."""
+        return self.kind in REAL
+
+    @property
     def problem(self) -> str | None:
         """The fault as a sentence, with what to do; None when nothing is in the way."""
         return None if self.fault is None else FAULTS[self.fault].format(**self.facts())
@@ -86,64 +95,83 @@ class Situation:
         """What the sentences of FAULTS are filled with, in any language."""
         return vars(self) | {"release": release(self.torch), "cann": self.cann or "?"}
 
+    def report(self) -> dict[str, Any]:
+        """All there is to say, as JSON takes it: for a process that cannot import torch itself."""
+        return self.facts() | {"is_real": self.is_real, "problem": self.problem}
+
+
+class NpuError(RuntimeError):
+    """The NPU of this machine cannot be used; ``situation`` says why, and the text what to do."""
+
+    def __init__(self, situation: Situation):
+        super().__init__(situation.problem)
+        self.situation = situation
+
 
 def detect() -> Situation:
     """Look at this process and machine. A torch_npu that is installed is imported."""
-    loaded = sys.modules.get("torch_npu")
-    if loaded is not None and getattr(loaded, "__emulated__", False):
-        ops = getattr(sys.modules.get("cann_ops_transformer"), "__version__", None)
-        return Situation("emulated", torch.__version__, soc=_device_name(loaded), torch_npu=loaded.__version__,
-                         cann_ops_transformer=ops)  # fmt: skip
-    cann, torch_npu_version = find_cann(), _installed("torch_npu")
-    found = {
-        "torch": torch.__version__,
-        "torch_npu": torch_npu_version,
-        "cann": cann and cann.version,
-        "cann_home": cann and cann.home,
-        "cann_ops_transformer": _installed("cann_ops_transformer"),
-    }
-
-    def none(fault: str | None = None, detail: object = "", soc: str | None = None) -> Situation:
-        first_line = str(detail).strip().partition("\n")[0]
-        return Situation("none", soc=soc, fault=fault, detail=first_line, **found)  # type: ignore[arg-type]
-
+    if emulated():
+        loaded = sys.modules["torch_npu"]
+        return Situation("emulated", torch.__version__, soc=_device_name(loaded), torch_npu=version_of("torch_npu"),
+                         cann_ops_transformer=version_of("cann_ops_transformer"))  # fmt: skip
+    torch_npu_version = version_of("torch_npu")
     if torch_npu_version is None:
-        return none("torch-npu-missing" if _device_files() else None)
+        return _none("torch-npu-missing" if _device_files() else None)
     if not versions_match(torch.__version__, torch_npu_version):
-        return none("not-a-pair")
+        return _none("not-a-pair")
     try:
         torch_npu = importlib.import_module("torch_npu")
     except Exception as error:  # whatever a half-installed package raises
-        if cann is None:
-            return none("cann-missing", error)
-        return none("torch-npu-broken" if cann.sourced else "cann-not-sourced", error)
+        return unimportable(error)
     try:
         if not torch_npu.npu.is_available():
-            return none("no-device", "torch.npu.is_available() is False")
+            return _none("no-device", "torch.npu.is_available() is False")
         soc = _device_name(torch_npu)
     except Exception as error:
-        return none("no-device", error)
+        return _none("no-device", error)
     kind = kind_of(soc)
     if kind is None:
-        return none("soc-unsupported", soc=soc)
+        return _none("soc-unsupported", soc=soc)
     if kind == "950":
-        if found["cann_ops_transformer"] is None:
-            return none("ops-transformer-missing", soc=soc)
+        if version_of("cann_ops_transformer") is None:
+            return _none("ops-transformer-missing", soc=soc)
         try:
             ops = importlib.import_module("cann_ops_transformer")
         except Exception as error:
-            return none("ops-transformer-broken", error, soc)
+            return broken_operators(error, soc)
         absent = [name for name in OPERATORS if not hasattr(ops, name)]
         if absent:
-            return none("ops-transformer-too-old", ", ".join(absent), soc)
-    return Situation(kind, soc=soc, **found)  # type: ignore[arg-type]
+            return _none("ops-transformer-too-old", ", ".join(absent), soc)
+    return Situation(kind, soc=soc, **_versions())
 
 
-def kind_of(soc: str) -> str | None:
-    """Which operator a chip has: "950", "910B", or None. Ascend910B without a digit is of the first generation."""
-    if soc.startswith("Ascend950"):
-        return "950"
-    return "910B" if re.match(r"Ascend910(B[1-4]|_93)", soc) else None
+def unimportable(error: object) -> Situation:
+    """The situation in which importing torch_npu ended with this error, whatever it did."""
+    cann = find_cann()
+    if cann is None:
+        return _none("cann-missing", error)
+    return _none("torch-npu-broken" if cann.sourced else "cann-not-sourced", error)
+
+
+def broken_operators(error: object, soc: str | None = None) -> Situation:
+    """The situation in which importing cann_ops_transformer ended with this error."""
+    return _none("ops-transformer-broken", error, soc)
+
+
+def _none(fault: str | None = None, detail: object = "", soc: str | None = None) -> Situation:
+    first_line = str(detail).strip().partition("\n")[0]
+    return Situation("none", soc=soc, fault=fault, detail=first_line, **_versions())
+
+
+def _versions() -> dict[str, Any]:
+    cann = find_cann()
+    return {
+        "torch": torch.__version__,
+        "torch_npu": version_of("torch_npu"),
+        "cann": cann and cann.version,
+        "cann_home": cann and cann.home,
+        "cann_ops_transformer": version_of("cann_ops_transformer"),
+    }
 
 
 def release(version: str) -> str:
@@ -155,16 +183,6 @@ def release(version: str) -> str:
 def versions_match(torch_version: str, torch_npu_version: str | None) -> bool:
     """Whether the two are of one release; local versions (+cpu) and .post do not matter."""
     return torch_npu_version is not None and release(torch_version) == release(torch_npu_version)
-
-
-def _installed(package: str) -> str | None:
-    """Its version, "?" when it is there without metadata, None when it is not there."""
-    if package not in sys.modules and importlib.util.find_spec(package) is None:
-        return None
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return getattr(sys.modules.get(package), "__version__", "?")
 
 
 def _device_name(torch_npu: ModuleType) -> str:

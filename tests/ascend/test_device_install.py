@@ -1,4 +1,4 @@
-"""When the emulated device is there: asked for only, and never in the place of a real torch_npu.
+"""When the emulated device is there: asked for only, and in the place of a real torch_npu if FLASHDOJO_NPU says so.
 
 Each test has a process of its own, because a device stays.
 """
@@ -111,11 +111,60 @@ def test_a_torch_npu_that_cannot_be_imported_says_what_to_do(package):
     run = python("import kernels.ascend", package("torch_npu", HALF_INSTALLED))
     assert run.returncode
     message = run.stderr.strip().splitlines()[-1]
-    assert "torch_npu is installed but cannot be imported: libhccl.so" in message
-    assert "set_env.sh" in message
-    assert "uninstall torch-npu" in message
+    for words in (
+        "cannot be imported",
+        "libhccl.so",
+        "set_env.sh",
+        "pip uninstall torch_npu",
+        "FLASHDOJO_NPU=emulated",
+    ):
+        assert words in message
 
 
 def test_another_backend_in_its_place_says_so():
     run = python("import torch; torch.utils.rename_privateuse1_backend('other'); import kernels.ascend")
     assert "The device 'other' already has the place" in run.stderr
+
+
+@pytest.mark.parametrize("source", [REAL, HALF_INSTALLED, "import os; os._exit(9)\n"], ids=["works", "half", "crashes"])
+def test_flashdojo_npu_comes_before_an_installed_torch_npu(package, source):
+    code = (
+        "import torch, kernels.ascend, torch_npu, cann_ops_transformer\n"
+        "print(torch_npu.__emulated__, kernels.ascend.is_emulated(), torch.ones(1).npu().device)"
+    )
+    asked = {"FLASHDOJO_NPU": "emulated", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    assert output(code, package("torch_npu", source), **asked) == "True True npu:0"
+
+
+AUTOLOADED = """
+import torch
+__version__ = "2.13.0"
+torch.utils.rename_privateuse1_backend("npu")
+def _autoload(): ...
+"""
+
+
+def as_distribution(site: Path) -> Path:
+    """With the entry point by which torch imports torch_npu itself."""
+    info = site / "torch_npu-2.13.0.dist-info"
+    info.mkdir()
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0\n")
+    info.joinpath("entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
+    return site
+
+
+def test_a_torch_npu_that_torch_has_loaded_by_itself_says_what_to_do(package):
+    site = as_distribution(package("torch_npu", AUTOLOADED))
+    run = python("import torch, kernels.ascend", site, FLASHDOJO_NPU="emulated")
+    assert run.returncode
+    message = run.stderr.strip().splitlines()[-1]
+    assert "the device 'npu' of the installed torch_npu already" in message
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in message
+    assert "unset FLASHDOJO_NPU" in message
+
+
+def test_torch_may_come_to_the_real_one_after_the_emulated_one(installed, package):
+    """Both distributions have the entry point; this is the order in which ours is first."""
+    site = as_distribution(package("torch_npu", AUTOLOADED))
+    code = "import torch, torch_npu; print(torch_npu.__emulated__, torch.ones(1, device='npu').device)"
+    assert output(code, installed, site, FLASHDOJO_NPU="emulated") == "True npu:0"

@@ -100,6 +100,23 @@ def test_a_half_installed_torch_npu_is_explained(program, tmp_path):
     Path(site, "torch_npu.py").write_text(HALF_INSTALLED)
     run = flashdojo("--lang", "zh", "run", program("import torch"), PATH_FIRST=str(site))
     assert run.returncode == 2
-    assert "torch_npu 已安装但无法导入：" in run.stderr
-    assert "libhccl.so" in run.stderr
-    assert "卸载 torch_npu" in run.stderr
+    for words in ("NPU 无法就绪：装有 torch_npu", "无法导入", "libhccl.so", "pip uninstall torch_npu"):
+        assert words in run.stderr
+
+
+def test_flashdojo_npu_runs_it_on_the_emulated_device_although_torch_npu_is_installed(program, tmp_path):
+    site = tmp_path / "site"
+    site.mkdir()
+    Path(site, "torch_npu.py").write_text(HALF_INSTALLED)
+    path = program("import torch, torch_npu\nprint(torch_npu.__emulated__, torch.ones(1, device='npu').device)")
+    run = flashdojo("run", path, PATH_FIRST=str(site), FLASHDOJO_NPU="emulated")
+    assert (run.stdout, run.stderr) == ("True npu:0\n", "")
+
+
+def test_what_a_program_starts_is_told_of_the_emulated_device_and_of_no_other(program, tmp_path):
+    path = program("import os\nprint(os.environ.get('FLASHDOJO_NPU'), 'TORCH_DEVICE_BACKEND_AUTOLOAD' in os.environ)")
+    assert flashdojo("run", path).stdout == "emulated False\n"
+    site = tmp_path / "site"
+    site.mkdir()
+    Path(site, "torch_npu.py").write_text("__version__ = '2.13.0'\n")
+    assert flashdojo("run", path, PATH_FIRST=str(site)).stdout == "None False\n"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from grader import doctor, npu, paths
+from grader import doctor, npu, paths, sandbox_report
 from grader.cli import main
-from grader.doctor import Finding
+from grader.findings import Finding
 from grader.worker import confine
 from kernels.machine import FAULTS, Situation
 
@@ -37,7 +37,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 
 
 def situation(**fields: Any) -> dict[str, Any]:
-    return Situation(**{"torch": "2.12.0", **fields}).facts() | {"problem": None}
+    return Situation(**{"torch": "2.12.0", **fields}).report()
 
 
 def test_this_machine_can_run_the_course(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +63,7 @@ def test_without_torch_the_course_cannot_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr(doctor, "_sandbox", list)
+    monkeypatch.setattr(doctor, "sandbox", list)
     assert only(doctor._torch()).level == "fatal"
     assert main(["doctor", "--lang", "zh"]) == 3
     text = capsys.readouterr().out
@@ -123,7 +123,7 @@ def test_a_real_950_is_named_with_its_packages(monkeypatch: pytest.MonkeyPatch) 
 def test_every_fault_is_worded_in_both_languages_with_the_same_facts(fault: str) -> None:
     names = ("soc", "torch", "torch_npu", "cann", "cann_home", "cann_ops_transformer", "detail")
     found = Situation(kind="none", fault=fault, **{name: f"<{name}>" for name in names})
-    text = npu.problem_of(found.facts() | {"problem": found.problem})
+    text = npu.problem_of(found.report())
     assert text is not None
     assert re.search("[一-鿿]", text.zh)
     assert sorted(re.findall("<[a-z_]+>", text.zh)) == sorted(re.findall("<[a-z_]+>", text.en))
@@ -204,7 +204,7 @@ def test_no_jupyter_and_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_isolation_is_said_out_loud(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = {"process": (True, "yes"), "landlock": (False, "no such syscall"), "seccomp": (False, "no library")}
     monkeypatch.setattr("grader.worker.confine.probe", lambda: layers)
-    findings = list(doctor._sandbox())
+    findings = list(sandbox_report.sandbox())
     assert [finding.level for finding in findings] == ["ok", "note", "note", "problem"]
     assert "no such syscall" in findings[1].found.en
     assert "without Landlock or seccomp" in findings[-1].found.en
@@ -216,7 +216,7 @@ def test_what_a_wall_says_of_itself_is_chinese_too(monkeypatch: pytest.MonkeyPat
     found = {name: detail for name, (there, detail) in confine.layers().items() if not there}
     assert {"user", "landlock"} <= found.keys()
     monkeypatch.setattr(confine, "probe", lambda: {name: (False, detail) for name, detail in found.items()})
-    for finding in doctor._sandbox():
+    for finding in sandbox_report.sandbox():
         assert not any(
             "a" <= letter <= "z"
             for letter in re.sub("root|Linux|Landlock|seccomp", "", finding.found.zh)

@@ -229,11 +229,11 @@ def who():
 
 def test_the_environment_of_the_judge_stays_with_the_judge(program, monkeypatch, template):
     monkeypatch.setenv("FLASHDOJO_SECRET", "swordfish")
-    assert not any(name.startswith("FLASHDOJO") for name in environment())
+    assert [name for name in environment() if name.startswith("FLASHDOJO")] == ["FLASHDOJO_NPU"]
     env = program(TRY + "\ndef env(): return dict(os.environ)").call("env").value
     assert "swordfish" not in str(env)
     assert set(env) <= {"HOME", "TMPDIR", "MPLCONFIGDIR", "MPLBACKEND", "PATH", "LANG"}
-    assert b"FLASHDOJO" not in Path(f"/proc/{template._process.pid}/environ").read_bytes()
+    assert b"FLASHDOJO_SECRET" not in Path(f"/proc/{template._process.pid}/environ").read_bytes()
 
 
 def test_only_the_socket_is_open(program):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from grader.subject import Crashed, Missing, Provided, Raised
+from grader.wall import forkserver
 from grader.wall.workers import Template, WorkerSubject
 
 ATTEND = """
@@ -176,3 +178,22 @@ def test_a_callable_from_the_worker_is_no_answer(program):
         program("def f():\n    return lambda: 1").call("f")
     with pytest.raises(Missing):
         program("x = 1").call("f")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import torch\ntorch.utils.rename_privateuse1_backend('npu')", "raise ImportError('libhccl.so: no such file')"],
+    ids=["works", "half installed"],
+)
+def test_on_an_ascend_machine_it_is_the_emulated_one_too(tmp_path, monkeypatch, source):
+    """torch_npu lies where the judge found torch; on hardware that is where it is."""
+    package = tmp_path / "packages" / "torch_npu"
+    package.mkdir(parents=True)
+    package.joinpath("__init__.py").write_text(source)
+    monkeypatch.setattr(forkserver, "torch", SimpleNamespace(__file__=str(package.parent / "torch" / "__init__.py")))
+    with Template() as template:
+        answer = "import torch, torch_npu\ndef which(x): return str(x.device), torch_npu.__emulated__, x + 1"
+        subject = WorkerSubject(template.on("npu"), [(None, answer, "answer.py")], ())
+        device, emulated, more = subject.call("which", torch.ones(2)).value
+        subject.close()
+    assert (device, emulated, more.tolist()) == ("npu:0", True, [2, 2])

@@ -1,101 +1,11 @@
-"""The chips that the device can pretend to be, and the one that it does.
-
-Cores and memory are those of CANN's platform files; the 32 GiB of the first generation and the 64 GiB of Ascend910B2C,
-which the files leave out, are those of the cards. The ids are torch_npu's (csrc/core/npu/NpuVariables.h), where every
-chip whose name begins with Ascend950 has the same one.
-"""
+"""The chip that the device pretends to be; kernels.machine.chips has the table."""
 
 from __future__ import annotations
 
-import dataclasses
+from kernels.machine.chips import DEFAULT, SOCS, Soc, find_soc
 
-GIB = 1 << 30
-DEFAULT = "950"
-BFLOAT16_SINCE = 220  # ids from here on compute in bfloat16
+__all__ = ["DEFAULT", "SOCS", "Soc", "current_soc", "find_soc", "use_soc"]
 
-
-@dataclasses.dataclass(frozen=True)
-class Soc:
-    """One chip: name as ``get_device_name`` of a real card gives it, id as ``get_soc_version``, memory in bytes."""
-
-    name: str
-    id: int
-    family: str  # "910", "910B", "910_93", "950"
-    cube_core_num: int
-    vector_core_num: int
-    memory: int
-
-    @property
-    def bfloat16(self) -> bool:
-        return self.id >= BFLOAT16_SINCE
-
-
-# (name, id, family, cube cores, vector cores, GiB)
-_ROWS: list[tuple[str, int, str, int, int, int]] = [
-    ("Ascend910PremiumA", 100, "910", 32, 0, 32),
-    ("Ascend910ProA", 101, "910", 32, 0, 32),
-    ("Ascend910A", 102, "910", 32, 0, 32),
-    ("Ascend910ProB", 103, "910", 30, 0, 32),
-    ("Ascend910B", 104, "910", 30, 0, 32),
-    ("Ascend910B1", 220, "910B", 24, 48, 64),
-    ("Ascend910B2", 221, "910B", 24, 48, 64),
-    ("Ascend910B2C", 222, "910B", 24, 48, 64),
-    ("Ascend910B3", 223, "910B", 20, 40, 64),
-    ("Ascend910B4", 224, "910B", 20, 40, 32),
-    ("Ascend910B4-1", 225, "910B", 20, 40, 32),
-    ("Ascend910_9391", 250, "910_93", 24, 48, 64),
-    ("Ascend910_9392", 251, "910_93", 24, 48, 64),
-    ("Ascend910_9381", 252, "910_93", 24, 48, 64),
-    ("Ascend910_9382", 253, "910_93", 24, 48, 64),
-    ("Ascend910_9372", 254, "910_93", 20, 40, 64),
-    ("Ascend910_9362", 255, "910_93", 20, 40, 64),
-    ("Ascend910_9363", 256, "910_93", 20, 40, 32),
-    ("Ascend950PR_950z", 260, "950", 4, 8, 24),
-    ("Ascend950PR_9579", 260, "950", 28, 56, 128),
-    ("Ascend950PR_957b", 260, "950", 28, 56, 112),
-    ("Ascend950PR_957c", 260, "950", 28, 56, 84),
-    ("Ascend950PR_957d", 260, "950", 28, 56, 96),
-    ("Ascend950PR_9589", 260, "950", 32, 64, 128),
-    ("Ascend950PR_958b", 260, "950", 32, 64, 112),
-    ("Ascend950PR_9599", 260, "950", 36, 72, 128),
-    ("Ascend950DT_9571", 260, "950", 28, 56, 144),
-    ("Ascend950DT_9572", 260, "950", 28, 56, 96),
-    ("Ascend950DT_9581", 260, "950", 32, 64, 144),
-    ("Ascend950DT_9582", 260, "950", 32, 64, 96),
-    ("Ascend950DT_9591", 260, "950", 36, 72, 144),
-    ("Ascend950DT_9592", 260, "950", 36, 72, 96),
-    ("Ascend950DT_95A1", 260, "950", 36, 72, 144),
-    ("Ascend950DT_95A2", 260, "950", 36, 72, 96),
-]
-SOCS = {row[0]: Soc(*row[:5], memory=row[5] * GIB) for row in _ROWS}
-BY_FAMILY = {  # a name of several chips stands for the largest of them
-    "950": "Ascend950PR_9599",
-    "950pr": "Ascend950PR_9599",
-    "950dt": "Ascend950DT_9591",
-    "910_93": "Ascend910_9391",
-}
-
-
-def find_soc(name: str) -> Soc:
-    """A chip by its name, in any case, with or without "Ascend"; 950, 950PR, 950DT and 910_93 stand for one of theirs.
-
-    Raises ValueError, with the names that are known. "Ascend910B" is a chip of the first generation, and "910B" alone
-    is refused: what is called so today are Ascend910B1 to Ascend910B4.
-    """
-    wanted = name.strip().lower()
-    short = wanted.removeprefix("ascend")
-    if wanted == "910b":
-        raise ValueError(
-            f"SoC {name!r} may mean two things: write Ascend910B1, B2, B3 or B4 for an Atlas A2, the 910B of today, or "
-            "Ascend910B for the chip of the first generation that has this name."
-        )
-    found = SOCS.get(BY_FAMILY.get(short, "")) or _BY_SHORT_NAME.get(short)
-    if found is None:
-        raise ValueError(f"{name!r} is no SoC known here. Known are {', '.join([*BY_FAMILY, *SOCS])}.")
-    return found
-
-
-_BY_SHORT_NAME = {soc.name.lower().removeprefix("ascend"): soc for soc in SOCS.values()}
 _current = find_soc(DEFAULT)
 
 

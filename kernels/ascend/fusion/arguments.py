@@ -18,10 +18,10 @@ from kernels.ascend.fusion.constants import MAX_HEAD_DIM
 from kernels.ascend.fusion.masks import COMPRESSED
 from kernels.ascend.fusion.shapes import RANKS, Shapes, sequence_ends
 from kernels.ascend.mask_templates import causal_template, prefix_template
+from kernels.machine.chips import RUNS_ON, has
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 MILLION = 1 << 20  # the document's 1M
-FAMILIES = ("910B", "910_93", "950")
 
 
 def require(condition: bool, argument: str, value: object, rule: str) -> None:
@@ -60,8 +60,8 @@ def check_host(
 
 def check_chip(soc: str, family: str, sink: Tensor | None) -> None:
     """Which chips have the operator: Atlas A2 (910B), A3 (910_93) and 950."""
-    rule = "npu_fusion_attention runs on Ascend910B1 to B4, Ascend910_93 and Ascend950 only"
-    require(family in FAMILIES, "the SoC", soc, rule)
+    rule = f"npu_fusion_attention runs on {RUNS_ON['npu_fusion_attention']} only"
+    require(has("npu_fusion_attention", family), "the SoC", soc, rule)
     require(sink is None or family != "950", "sink", "given", "it is not yet supported on Ascend950")
 
 

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from kernels.ascend.device.alias import cpu_alias
-from kernels.ascend.device.memory import on_npu
 from kernels.ascend.ops import backward, fingerprint, forward, layouts
 from kernels.ascend.ops.arguments import check_flash_attn_arguments, check_flash_attn_grad_arguments, values
 from kernels.ascend.ops.arguments import metadata as metadata_arguments
@@ -23,6 +21,7 @@ from kernels.ascend.ops.calls import (
     FlashAttnGradCall,
     FlashAttnMetadataCall,
 )
+from kernels.ascend.ops.platform import to_cpu, to_npu
 
 NAMESPACE = "cann_ops_transformer"
 _OPTIONAL = "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_kv=None, Tensor? seqused_q=None, Tensor? seqused_kv=None"
@@ -70,7 +69,7 @@ def _flash_attn(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     call = _on_cpu(FlashAttnCall(*args, **kwargs))
     refuse("flash_attn", _content_faults(call))
     attn_out, softmax_lse = forward.compute(call)
-    return on_npu(attn_out), on_npu(softmax_lse)
+    return to_npu(attn_out), to_npu(softmax_lse)
 
 
 def _flash_attn_shapes(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -89,7 +88,7 @@ def _flash_attn_grad(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]
     call = _on_cpu(FlashAttnGradCall(*args, **kwargs))
     refuse("flash_attn_grad", _content_faults(call))
     dq, dk, dv = backward.compute(call)
-    return on_npu(dq), on_npu(dk), on_npu(dv)
+    return to_npu(dq), to_npu(dk), to_npu(dv)
 
 
 def _flash_attn_grad_shapes(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
@@ -107,7 +106,7 @@ def _flash_attn_metadata(*args: Any, **kwargs: Any) -> Tensor:
     refuse("flash_attn_metadata", (Fault(name, text.format(name, device)) for name, device in elsewhere.items()))
     call = _on_cpu(call)
     refuse("flash_attn_metadata", values.value_faults(call))
-    return on_npu(fingerprint.build(call))
+    return to_npu(fingerprint.build(call))
 
 
 def _flash_attn_metadata_shapes(*args: Any, **kwargs: Any) -> Tensor:
@@ -130,10 +129,10 @@ def _checked_metadata_call(*args: Any, **kwargs: Any) -> CompleteMetadataCall:
 
 
 def _on_cpu(call: Call) -> Call:
-    """The same call on the same memory, seen from the CPU."""
+    """The same call with its tensors on the CPU, to be read only."""
     given = {f.name: getattr(call, f.name) for f in fields(call)}
-    aliases: Any = {name: cpu_alias(x) for name, x in given.items() if isinstance(x, Tensor) and x.device.type == "npu"}
-    return replace(call, **aliases)
+    on_cpu: Any = {name: to_cpu(x) for name, x in given.items() if isinstance(x, Tensor) and x.device.type == "npu"}
+    return replace(call, **on_cpu)
 
 
 def _refuse_cpu(name: str) -> Callable[..., None]:

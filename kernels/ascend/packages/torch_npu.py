@@ -17,5 +17,10 @@ def install() -> None:
     fusion.register()
     npu: Any = torch.npu  # type: ignore[attr-defined]
     version = torch.__version__.partition("+")[0] + "+emulated"  # releases of the two go in pairs
-    modules.add("torch_npu", __doc__, {"npu": npu, **fusion.TORCH_NPU}, version, ABSENT)
+    names = {"npu": npu, "_autoload": _autoload, **fusion.TORCH_NPU}
+    modules.add("torch_npu", __doc__, names, version, ABSENT)
     sys.modules["torch_npu.npu"] = npu
+
+
+def _autoload() -> None:
+    """What torch calls by itself where the real torch_npu is installed as well: there is nothing left to do."""
