@@ -28,10 +28,14 @@ def kernels_here() -> tuple[Backend | None, Text]:
 
     found = detect()
     if found.is_real:
-        from kernels.ascend.backend import backend_for  # brings the NPU into this process
+        try:
+            from kernels.ascend.backend import backend_for  # brings the NPU into this process
 
-        return backend_for(found), Text(found.soc or "", found.soc or "")
-    problem = problem_of(found.report())
+            return backend_for(found), Text(found.soc or "", found.soc or "")
+        except Exception as error:  # whatever a driver, a library or torch_npu raises
+            problem: Text | None = Text(*[f"{type(error).__name__}: {error}"] * 2)
+    else:
+        problem = problem_of(found.report())
     if problem is not None:
         return None, say(
             "没有和真实算子比较：{problem}", "not compared with the real kernel: {problem}", problem=problem

@@ -18,6 +18,7 @@ class Device:
     """The CPU. ``name`` is what tensors there say of themselves."""
 
     name = "cpu"
+    is_real_npu = False
     launch: Callable[[float], None] | None = None  # starts work of so many seconds and returns
 
     def copy(self, storage: torch.UntypedStorage) -> Tensor:
@@ -48,6 +49,7 @@ class Npu(Device):
 
         ascend.install()
         self.emulated = ascend.device if ascend.is_emulated() else None
+        self.is_real_npu = self.emulated is None
         self.launch = self.emulated.queue.launch if self.emulated else _work_for
 
     def twin(self, tensor: Tensor, copied: Tensor) -> Tensor:

@@ -47,12 +47,18 @@ class LiveSubject:
         self._objects: list[Any] = []
         self._guarded: set[str] = set()
 
+    @property
+    def on_real_npu(self) -> bool:
+        """Whether learner code computes on a real NPU, so that its speed means something. It may then be given
+        ``Provided("forward", {"handle": h, "x": x})``: a call of the constructed object without gradients."""
+        return self.device.is_real_npu
+
     def call(self, name: str, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome:
         return self._run(name, self._function(name), args, kwargs, observe, memory)
 
     def construct(self, name: str, /, *args: Any, **kwargs: Any) -> int:
         maker = self._lookup(name)
-        args, kwargs = _Copies(self.device).copy((args, kwargs))
+        args, kwargs = _Copies(self.device, self._objects).copy((args, kwargs))
         with self._learner_code():
             self._objects.append(self.device.own(maker(*args, **kwargs)))
         return len(self._objects) - 1
@@ -63,7 +69,7 @@ class LiveSubject:
         return {str(key): self._plain(value) for key, value in state.items()}
 
     def load_state(self, handle: int, state: Mapping[str, Tensor]) -> None:
-        copied = _Copies(self.device).copy(dict(state))
+        copied = _Copies(self.device, self._objects).copy(dict(state))
         with self._learner_code():
             self._objects[handle].load_state_dict(copied)
 
@@ -99,7 +105,7 @@ class LiveSubject:
             found = differentiate(tuple(t for t, _ in pairs), tuple(g for _, g in pairs), leaves)
             return outputs, tuple(found)
 
-        copies = _Copies(self.device)
+        copies = _Copies(self.device, self._objects)
         outcome = self._run(f"backward of {name}", both, tuple(args), {}, observe, memory)
         outcome.differentiable = flags[0]
         return outcome
@@ -129,7 +135,7 @@ class LiveSubject:
         memory: bool,
         graph: bool = True,
     ) -> Outcome:
-        copies = _Copies(self.device)
+        copies = _Copies(self.device, self._objects)
         own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
         observer = self._observer(copies, memory) if observe or memory else None
         guard = Guard(self.bans) if name not in self._guarded else None
@@ -236,8 +242,8 @@ def _alarm(seconds: float) -> Iterator[None]:
 class _Copies:
     """Copies of nested arguments. Strides and offsets stay, and tensors that share a storage go on sharing one."""
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
+    def __init__(self, device: Device, objects: Sequence[Any] = ()) -> None:
+        self.device, self.objects = device, objects
         self._storages: dict[int, tuple[Any, Tensor]] = {}  # address of StorageImpl -> (original, its bytes copied)
         self._tensors: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (original, a view of the copy nobody else has)
 
@@ -250,8 +256,14 @@ class _Copies:
         if isinstance(value, dict):
             return {key: self.copy(item) for key, item in value.items()}
         if type(value) is Provided:
-            return make(value, self.device.launch)
+            return self._provide(value)
         return value
+
+    def _provide(self, value: Provided) -> Callable[[], Any]:
+        if value.name != "forward":
+            return make(value, self.device.launch)
+        module, x = self.objects[value.options["handle"]], self.copy(value.options["x"])
+        return torch.no_grad()(lambda: module(x))
 
     def storages(self) -> list[Any]:
         return [copied.untyped_storage() for _, copied in self._storages.values()]

@@ -51,6 +51,10 @@ class Backend(ABC):
         dq, dk, dv = self._backward(how, *self._moved(q, k, v, dout, attn_out, softmax_lse))
         return dq.to(q.device), dk.to(q.device), dv.to(q.device)
 
+    def documents_backward(self, dtype: torch.dtype, mask_mode: int) -> bool:
+        """Whether the kernel's documents promise right gradients for such inputs; others it may compute as well."""
+        return True
+
     def with_tiles(self, block_q: int, block_kv: int) -> Backend:
         """This backend with these tile sizes, as far as it lets a caller choose."""
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from kernels.ascend.backend.base import Backend, Scores
@@ -22,6 +23,9 @@ class Emulated(Backend):
 
     def check_head_dims(self, dim: int, dim_v: int) -> None:
         self.real.check_head_dims(dim, dim_v)
+
+    def documents_backward(self, dtype: torch.dtype, mask_mode: int) -> bool:
+        return self.real.documents_backward(dtype, mask_mode)
 
     def _forward(self, how: Scores, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         with use_tile_sizes(*self.tiles):
