@@ -46,13 +46,7 @@ places = (
     (3, 1.5, "build_out/", "*.run   *.whl", PALETTE[0]),
     (6.6, 2.6, "${CANN_DIR}/vendors", label("算子", "operators"), PALETTE[2]),
     (6.6, 0.4, "site-packages", "cann_ops_transformer", PALETTE[2]),
-    (
-        10,
-        0.4,
-        "~/.cache",
-        label("torch_extensions：首次导入时生成", "torch_extensions, by the first import"),
-        PALETTE[4],
-    ),
+    (10, 0.4, "torch_extensions", label("~/.cache，首次导入时生成", "~/.cache, by the first import"), PALETTE[4]),
     (10, 2.6, label("你的 Python 进程", "your Python process"), label("装载后不再更新", "never reloads"), PALETTE[1]),
 )
 for x, y, name, note, color in places:
