@@ -9,6 +9,7 @@ import torch
 
 from grader.checking.cases import Attention
 from grader.checking.compare import Expected, largest, largest_error
+from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right, only, repeatable
 from grader.checking.modules import (
     Module,
@@ -63,12 +64,17 @@ def call_module(ctx: Context, case: Module) -> Any:
     return observed(ctx, case).value
 
 
+def half_suspects() -> list[Suspect]:
+    """Without the one whose own rounding is too coarse to be told from others in float16."""
+    return [suspect for suspect in module_suspects() if suspect.id != "scale-multiplied"]
+
+
 def module(make: Any, **more: Any) -> Examination:
     return Examination(
         call=call_module,
         make=make,
         expect=lambda case: {"output": expected(case)},
-        suspects=module_suspects,
+        suspects=half_suspects,
         dtypes={torch.float16: "module-stays-half", torch.bfloat16: "module-stays-half"},
         **more,
     )
@@ -104,7 +110,7 @@ def npu_module_heads(ctx: Context) -> None:
         single = one_head(case) if case.hidden <= 128 else Module(case.x[..., :64], 1, _cut(case), case.block_size)
         return all_right(call_module(ctx, single), {"output": expected(single)})
 
-    sizes = ((2, 24, 2, 64, 16), (1, 45, 3, 64, 256))
+    sizes = ((2, 24, 4, 64, 16), (1, 45, 3, 64, 256))
     module(
         lambda rng, n: draw_module(rng, *sizes[n]),
         otherwise="heads-handling",

@@ -9,9 +9,9 @@ ORDER = [
     "build-package",
     "remove-vendors",
     "install-package",
-    "restart-python",
     "clear-extension-cache",
     "build-wheel",
+    "restart-python",
     "install-wheel",
     "verify",
 ]

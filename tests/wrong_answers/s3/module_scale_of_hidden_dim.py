@@ -1,4 +1,4 @@
-# flashdojo: exercise=s3-module check=s3-module.heads misconception=heads-handling
+# flashdojo: exercise=s3-module check=s3-module.heads misconception=scale-wrong-size
 """The scale takes the whole width."""
 import torch
 from torch import nn
