@@ -36,7 +36,7 @@ def bad_share(got: Tensor, kernel: Tensor, dtype: torch.dtype, floor: float = 0.
     a, b = got.double(), kernel.double()
     a, b = (x.masked_fill(x == torch.inf, -torch.inf) for x in (a, b))
     good = torch.isclose(a, b, rtol=rtol, atol=atol + floor)
-    return 1 - float(good.double().mean()) if good.numel() else 0.0
+    return float((~good).double().mean()) if good.numel() else 0.0
 
 
 def of_kernel(ctx: Context, backend: Backend, compute: Callable[[], Answer]) -> Answer:
