@@ -133,10 +133,10 @@ class Subject(Protocol):
     ) -> Outcome: ...
 
     def backward(
-        self, name: str, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
+        self, name: str | int, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
         *, memory: bool = False, observe: bool = False,
     ) -> Outcome:
-        """Call ``name`` (as in :meth:`call`) with ``args[i]`` requiring grad for i in ``wrt``, then run
-        ``torch.autograd.grad`` of its tensor outputs against ``grads`` (None = that output gets no gradient).
+        """Call ``name`` (as in :meth:`call`; a handle means that object) with ``args[i]`` requiring grad for i in ``wrt``,
+        then run ``torch.autograd.grad`` of its tensor outputs against ``grads`` (None = that output gets no gradient).
         ``value`` is ``(outputs, gradients)``; ``differentiable`` speaks of the outputs."""
         ...

@@ -81,7 +81,7 @@ class LiveSubject:
 
     def backward(
         self,
-        name: str,
+        name: str | int,
         args: Sequence[Any],
         grads: Sequence[Tensor | None],
         wrt: Sequence[int],
@@ -89,7 +89,7 @@ class LiveSubject:
         memory: bool = False,
         observe: bool = False,
     ) -> Outcome:
-        function = self._function(name)
+        function = self._objects[name] if isinstance(name, int) else self._function(name)
         flags: list[tuple[bool, ...]] = []
 
         def both(*inputs: Any) -> Any:

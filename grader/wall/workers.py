@@ -113,7 +113,7 @@ class WorkerSubject:
         return self._run(head, args, kwargs, observe, memory)
 
     def backward(
-        self, name: str, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
+        self, name: str | int, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
         *, memory: bool = False, observe: bool = False,
     ) -> Outcome:
         head = {"verb": "backward", "name": name, "wrt": list(wrt)}

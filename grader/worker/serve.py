@@ -122,7 +122,8 @@ class Worker:
     def do_backward(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
         args, grads = place.current.inward(frame.body)
         wrt = frame.head["wrt"]
-        function = self._program.function(frame.head["name"])
+        name = frame.head["name"]
+        function = self.objects[name] if isinstance(name, int) else self._program.function(name)
         outputs: list[Any] = []
 
         def both() -> Any:

@@ -55,7 +55,7 @@ def npu_forward_layout(ctx: Context) -> None:
     """BNSD in, BNSD out; the lse keeps its shape."""
 
     def in_bsnd(case: NpuCase) -> NpuCase:
-        return case.but(layout="BSND")  # type: ignore[return-value]
+        return case.but(layout="BSND")
 
     FORWARD.out(cases.other_layout, "layout-ignored", FORWARD.right_after(in_bsnd)).run(ctx)
     FORWARD.lse(cases.other_layout, tuple, "lse-value").run(ctx)
@@ -86,7 +86,7 @@ def npu_forward_bfloat16(ctx: Context) -> None:
     """bfloat16 in, bfloat16 out, no detour through float16."""
 
     def in_half(case: NpuCase) -> NpuCase:
-        return case.but(q=case.q.half(), k=case.k.half(), v=case.v.half())  # type: ignore[return-value]
+        return case.but(q=case.q.half(), k=case.k.half(), v=case.v.half())
 
     FORWARD.out(cases.brain_float, "bfloat16-lost", FORWARD.right_after(in_half), dtypes=LOST).run(ctx)
 
@@ -96,7 +96,7 @@ def npu_forward_strided(ctx: Context) -> None:
     """k and v that are views: the operator wants them contiguous, and q may be either."""
 
     def contiguous(case: NpuCase) -> NpuCase:
-        return case.but(strided=False)  # type: ignore[return-value]
+        return case.but(strided=False)
 
     FORWARD.out(cases.strided, "assumes-contiguous", FORWARD.right_after(contiguous)).run(ctx)
 

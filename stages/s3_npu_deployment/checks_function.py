@@ -170,7 +170,7 @@ def npu_function_layout(ctx: Context) -> None:
     """BNSD in both passes."""
 
     def in_bsnd(ctx: Context, case: NpuCase) -> bool:
-        return applies(ctx, case.but(layout="BSND"))  # type: ignore[arg-type]
+        return applies(ctx, case.but(layout="BSND"))
 
     applied(cases.other_layout, "layout-ignored", in_bsnd).run(ctx)
 
@@ -228,7 +228,7 @@ def npu_function_bfloat16(ctx: Context) -> None:
 
 def in_half(case: NpuCase) -> NpuCase:
     dout = case.dout.half() if case.dout is not None else None
-    return case.but(q=case.q.half(), k=case.k.half(), v=case.v.half(), dout=dout)  # type: ignore[return-value]
+    return case.but(q=case.q.half(), k=case.k.half(), v=case.v.half(), dout=dout)
 
 
 @check("s3-function.strided", points=1, concept="inputs", needs=NPU_APPLY_NEEDS)
@@ -236,7 +236,7 @@ def npu_function_strided(ctx: Context) -> None:
     """Inputs and an upstream gradient that are views."""
 
     def contiguous(ctx: Context, case: NpuCase) -> bool:
-        return applies(ctx, case.but(strided=False))  # type: ignore[arg-type]
+        return applies(ctx, case.but(strided=False))
 
     applied(cases.strided, "assumes-contiguous", contiguous).run(ctx)
 

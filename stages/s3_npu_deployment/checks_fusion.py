@@ -52,7 +52,7 @@ def fusion_layout(ctx: Context) -> None:
     """BNSD, whose heads are on another axis."""
 
     def in_bsnd(case: NpuCase) -> NpuCase:
-        return case.but(layout="BSND")  # type: ignore[return-value]
+        return case.but(layout="BSND")
 
     FUSED.out(cases.other_layout, "layout-ignored", FUSED.right_after(in_bsnd)).run(ctx)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from grader.checking.cases import Attention
-from grader.checking.compare import Expected, largest, largest_error
+from grader.checking.cases import Attention, normal
+from grader.checking.compare import Expected, describe, evidence_of, largest, largest_error, right
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right, only, repeatable
 from grader.checking.modules import (
@@ -24,7 +25,7 @@ from grader.checking.modules import (
     require_value_error,
 )
 from grader.subject import Outcome
-from grader.vocabulary import Context, check
+from grader.vocabulary import Context, check, say
 
 from .npu_calls import FLASH_ATTN, refusals_named, require_npu, require_operator
 
@@ -131,9 +132,38 @@ def npu_module_indivisible(ctx: Context) -> None:
 
 @check("s3-module.gradient", points=1, concept="module", needs=MODULE_NEEDS)
 def npu_module_gradient(ctx: Context) -> None:
-    """A module is there to be trained: gradients reach every parameter."""
+    """A module is there to be trained: the gradient of its output reaches its input, through the operator."""
     case = draw_module(ctx.rng(), 2, 16, 1, 64)
     require_gradient(ctx, observed(ctx, case))
+    dout = normal(ctx.rng("dout"), *case.x.shape)
+    with refusals_named():
+        (found,) = ctx.subject.backward(build(ctx, case), (case.x,), (dout,), (0,)).value[1]
+    want, tol = input_gradient(case, dout)
+    if not isinstance(found, Tensor):
+        ctx.fail(
+            say(
+                "输出对输入没有梯度：计算图在中间断了。",
+                "The output has no gradient with respect to the input: the graph is broken on the way.",
+            ),
+            misconception="module-detached",
+            evidence={"got": "None"},
+        )
+    gradient = Expected("dx", want, tol, torch.float32)
+    if not right(found, gradient):
+        ctx.fail(
+            describe(found, gradient),
+            misconception="module-partly-detached",
+            evidence=evidence_of(found, gradient, case.describe()),
+        )
+
+
+def input_gradient(case: Module, dout: Tensor) -> tuple[Tensor, float]:
+    """d(sum(output * dout)) / dx in float64, and what float16 in the middle may cost."""
+    x = case.x.double().requires_grad_()
+    state = {name: value.double() for name, value in case.state.items()}
+    packed(x, case.heads, state).backward(dout.double())
+    assert x.grad is not None
+    return x.grad, 2e-2 * largest(x.grad.abs())
 
 
 @check("s3-module.repeat", points=0.5, concept="repeatable", needs=(*MODULE_NEEDS, "s3-module.heads"))

@@ -94,7 +94,7 @@ def npu_drawing(*shapes: Shape, **fields: Any) -> Callable[[np.random.Generator,
 
 def with_dout(rng: np.random.Generator, case: NpuCase) -> NpuCase:
     """The case with a random upstream gradient [B, N1, S1, D]."""
-    return case.but(dout=normal(rng, *case.q.shape, dtype=case.q.dtype))  # type: ignore[return-value]
+    return case.but(dout=normal(rng, *case.q.shape, dtype=case.q.dtype))
 
 
 seeds = npu_drawing(SEEDS_SHAPE, SMALL)
@@ -124,4 +124,4 @@ strided = npu_drawing(SMALL, Shape(2, 2, seq_q=24, dim=64), strided=True)
 def ungrouped(case: NpuCase) -> NpuCase:
     """The same values with one key/value head per query head."""
     k, v = (x.repeat_interleave(case.group, dim=1) for x in (case.k, case.v))
-    return case.but(k=k, v=v)  # type: ignore[return-value]
+    return case.but(k=k, v=v)
