@@ -114,11 +114,11 @@ def speed_hardware(ctx: Context) -> None:
     if getattr(ctx.subject, "on_real_npu", False):
         what, rate = say("你的 NpuFlashAttention", "your NpuFlashAttention"), _own_rate(ctx)
     else:
-        what, rate = say("它的算子（不含你的代码）", "its kernel, without your code,"), _kernel_rate(ctx, backend)
+        what, rate = say("NPU 自己的算子，不含你的代码", "its kernel, without your code,"), _kernel_rate(ctx, backend)
     if rate <= AIM:
         ctx.fail(
             say(
-                "这台机器的 NPU 上，{what}每秒 {rate:.0f} 次，目标是 {aim} 次以上。",
+                "在这台机器的 NPU 上每秒 {rate:.0f} 次，目标是 {aim} 次以上（测的是{what}）。",
                 "On the NPU of this machine {what} makes {rate:.0f} calls a second; the aim is more than {aim}.",
                 what=what,
                 rate=rate,
