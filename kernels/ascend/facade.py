@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 import warnings
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from kernels.ascend.backend import Backend, CpuReference, backend_for
-from kernels.machine import Situation, detect
+from kernels.machine import Situation, detect, emulated
 
 HALF = torch.float16  # what float32 becomes on its way through a 16-bit operator
 
@@ -81,8 +80,7 @@ def _half_of(dtype: torch.dtype) -> torch.dtype:
 def _backend_of(device: torch.device) -> Backend:
     if device.type == "cpu":
         return CpuReference()
-    emulated = getattr(sys.modules.get("torch_npu"), "__emulated__", False)
-    situation = detect() if emulated else _of_this_machine()  # the emulated chip can change
+    situation = detect() if emulated() else _of_this_machine()  # the emulated chip can change
     if situation.problem or situation.kind == "none":
         raise RuntimeError(situation.problem or f"x is on {device}: FlashAttention runs on the CPU and on an NPU")
     return backend_for(situation)

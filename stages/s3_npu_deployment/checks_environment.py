@@ -7,17 +7,13 @@ from typing import Any
 
 from grader.checking.compare import returned
 from grader.vocabulary import Context, check, say
+from kernels.machine.chips import CHIPS, kind_of, names_of
 
 PLAN = "plan_environment"
 FIELDS = ("operator", "bfloat16", "versions_match")
 
-# from Ascend/pytorch, torch_npu/csrc/core/npu/NpuVariables.h
-A1 = ("Ascend910PremiumA", "Ascend910ProA", "Ascend910A", "Ascend910ProB", "Ascend910B")
-INFERENCE = tuple(f"Ascend310P{n}" for n in (1, 2, 3, 4, 5, 7))
-A2 = tuple(f"Ascend910B{n}" for n in ("1", "2", "2C", "3", "4", "4-1"))
-EDGE = tuple(f"Ascend310B{n}" for n in (1, 2, 3, 4))
-A3 = tuple(f"Ascend910_{n}" for n in (9391, 9392, 9381, 9382, 9372, 9362, 9363))
-A5 = ("Ascend950PR_9589", "Ascend950PR_9579", "Ascend950DT_9571", "Ascend950DT_9591", "Ascend950PR_957b")
+A1, A2, A3, A5 = (names_of(family) for family in ("910", "910B", "910_93", "950"))
+OPERATOR = {"950": "cann_ops_transformer", "910B": "torch_npu", None: "cpu"}  # by kernels.machine.kind_of
 UNKNOWN = ("Ascend9999", "Tesla V100", "", None)
 
 
@@ -74,9 +70,8 @@ def _wrong_operator(soc: str | None, got: Any) -> str:
 def environment_operator(ctx: Context) -> None:
     """Every chip of the table, names that only look like one, and no chip at all."""
     operator = {
-        **dict.fromkeys((*A1, *INFERENCE, *EDGE, *UNKNOWN), "cpu"),
-        **dict.fromkeys((*A2, *A3), "torch_npu"),
-        **dict.fromkeys(A5, "cann_ops_transformer"),
+        **{soc: OPERATOR[kind_of(soc)] for soc in CHIPS},
+        **dict.fromkeys(UNKNOWN, "cpu"),
     }
     for soc in _shuffled(ctx, operator):
         value = plan(ctx, soc, "2.13.0", "2.13.0")
@@ -87,8 +82,8 @@ def environment_operator(ctx: Context) -> None:
 @check("s3-environment.bfloat16", points=1.5, concept="environment", needs=("s3-environment.operator",))
 def environment_bfloat16(ctx: Context) -> None:
     """Ids from 220 on, whichever operator the chip has."""
-    for soc in _shuffled(ctx, (*A1, *INFERENCE, *A2, *EDGE, *A3, *A5, *UNKNOWN)):
-        able = soc in (*A2, *EDGE, *A3, *A5)
+    for soc in _shuffled(ctx, (*CHIPS, *UNKNOWN)):
+        able = soc in CHIPS and CHIPS[soc].bfloat16
         value = plan(ctx, soc, "2.13.0", "2.13.0")
         _require(ctx, value, "bfloat16", able, f"soc={soc!r}", "bfloat16-support")
 

@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 from conftest import solutions
 
 from grader import hardware, results
