@@ -136,7 +136,7 @@ class Subject(Protocol):
         self, name: str | int, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
         *, memory: bool = False, observe: bool = False,
     ) -> Outcome:
-        """Call ``name`` (as in :meth:`call`; a handle means that object) with ``args[i]`` requiring grad for i in ``wrt``,
+        """Call ``name`` (as in :meth:`call`; a handle is that object) with ``args[i]`` requiring grad for i in ``wrt``,
         then run ``torch.autograd.grad`` of its tensor outputs against ``grads`` (None = that output gets no gradient).
         ``value`` is ``(outputs, gradients)``; ``differentiable`` speaks of the outputs."""
         ...
