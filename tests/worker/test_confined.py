@@ -137,7 +137,24 @@ def test_a_confined_kernel_has_limits_and_no_rights(run):
     )
     assert (user != 0) or os.geteuid() != 0
     assert capabilities == "PermissionError"
-    assert environment == []
+    assert environment == ["FLASHDOJO_NPU"]
+
+
+def test_on_an_ascend_machine_it_has_the_emulated_npu(tmp_path):
+    let_through(tmp_path)
+    (tmp_path / "site" / "torch_npu").mkdir(parents=True)
+    (tmp_path / "site" / "torch_npu" / "__init__.py").write_text("raise ImportError('no driver in sight')")
+    (tmp_path / "site" / "kernels").symlink_to(ROOT / "kernels")
+    (tmp_path / "inside").mkdir()
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
+        "import torch, kernels.ascend, torch_npu\n"
+        "print(torch_npu.__emulated__, torch.ones(1).npu().device)"
+    )
+    readable = [str(ROOT / "kernels"), str(tmp_path / "site")]
+    argv = confined.command(readable, str(tmp_path / "inside"), [sys.executable, "-c", code])
+    run = subprocess.run(argv, capture_output=True, text=True)
+    assert (run.stdout, run.returncode) == ("True npu:0\n", 0), run.stderr
 
 
 def test_a_confined_program_ends_with_its_parent(tmp_path):
