@@ -90,7 +90,9 @@ def watch(target: TargetArgument, stage: StageOption = None) -> int:
 
 
 @app.command(
-    help=_help("在 NPU 上运行程序；没有 NPU 就用模拟的", "run a program on the NPU, or an emulated one if there is none"),
+    help=_help(
+        "在 NPU 上运行程序；没有 NPU 就用模拟的", "run a program on the NPU, or an emulated one if there is none"
+    ),
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def run(
