@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -21,6 +22,7 @@ from grader.live.guard import Forbidden, Guard, differentiate
 from grader.subject import Crashed, Missing, Outcome, Raised, TimedOut, Trace, Where
 from grader.threads import one_thread
 from grader.worker.observer import Observer, PeakObserver
+from grader.worker.program import APPLY, without_backward
 from grader.worker.provided import Provided, make
 
 _INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -88,8 +90,9 @@ class LiveSubject:
         *,
         memory: bool = False,
         observe: bool = False,
+        between: Sequence[Any] = (),
     ) -> Outcome:
-        function = self._objects[name] if isinstance(name, int) else self._function(name)
+        function = self._objects[name] if isinstance(name, int) else self._differentiable(name)
         flags: list[tuple[bool, ...]] = []
 
         def both(*inputs: Any) -> Any:
@@ -97,6 +100,9 @@ class LiveSubject:
             for leaf in leaves:
                 leaf.requires_grad = True
             outputs = function(*inputs)
+            if between:
+                others = copies.copy(tuple(between))
+                function(*(x.requires_grad_() if i in wrt else x for i, x in enumerate(others)))
             tensors = list(_tensors(outputs))
             flags.append(tuple(t.requires_grad for t in tensors))
             pairs = [(t, g) for t, g in zip(tensors, copies.copy(tuple(grads)), strict=False) if g is not None]
@@ -106,7 +112,7 @@ class LiveSubject:
             return outputs, tuple(found)
 
         copies = _Copies(self.device, self._objects)
-        outcome = self._run(f"backward of {name}", both, tuple(args), {}, observe, memory)
+        outcome = self._run(f"backward of {name}", both, tuple(args), {}, observe, memory, given=(args, grads))
         outcome.differentiable = flags[0]
         return outcome
 
@@ -125,6 +131,12 @@ class LiveSubject:
         found = self._lookup(name)
         return found.apply if isinstance(found, type) and issubclass(found, torch.autograd.Function) else found
 
+    def _differentiable(self, name: str) -> Callable[..., Any]:
+        found = self._lookup(name)
+        if without_backward(found):
+            raise Missing(name, without_backward(found))
+        return partial(APPLY, found)
+
     def _run(
         self,
         name: str,
@@ -134,6 +146,7 @@ class LiveSubject:
         observe: bool,
         memory: bool,
         graph: bool = True,
+        given: Any = None,
     ) -> Outcome:
         copies = _Copies(self.device, self._objects)
         own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
@@ -153,7 +166,9 @@ class LiveSubject:
             seconds=seconds,
         )
         if observer is not None and observe:
-            outcome.trace = Trace(**observer.trace(), origins=tuple(observer.origins(_tensors(value))))
+            inputs = given if given is not None else (args, kwargs)
+            origins = observer.provenance.origins(_tensors(value), _tensors(inputs))
+            outcome.trace = Trace(**observer.trace(), origins=tuple(origins))
         if isinstance(observer, PeakObserver):
             outcome.peak_bytes, outcome.held_bytes = observer.peak_bytes, 0
         return outcome

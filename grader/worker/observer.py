@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .provenance import Provenance
+
 # operator -> positions of the two factors among its arguments
 _PRODUCTS = {
     "aten.mm": (0, 1), "aten.bmm": (0, 1), "aten.mv": (0, 1), "aten.dot": (0, 1), "aten.vdot": (0, 1),
@@ -47,8 +49,7 @@ class Observer(TorchDispatchMode):
         self._flops = 0
         self._matmuls: set[tuple[int, int, int, int]] = set()
         self._exponentials: dict[int, int] = {}
-        self._operators: dict[str, int] = {}
-        self._made: list[tuple[str, torch.Tensor]] = []  # what operators that are not torch's gave
+        self.provenance = Provenance()
 
     def __enter__(self) -> Observer:
         super().__enter__()
@@ -65,7 +66,7 @@ class Observer(TorchDispatchMode):
         return {
             "largest": largest, "largest_shape": shape, "largest_op": op,
             "flops": self._flops, "matmuls": set(self._matmuls), "exponentials": dict(self._exponentials),
-            "operators": dict(self._operators),
+            "operators": dict(self.provenance.calls),
         }  # fmt: skip
 
     def __torch_dispatch__(
@@ -80,19 +81,12 @@ class Observer(TorchDispatchMode):
         elif exponential:
             self._exponential(args)
         elif foreign:
-            self._operators[name] = self._operators.get(name, 0) + 1
-            made = result if isinstance(result, (tuple, list)) else (result,)
-            self._made += [(name, tensor.detach().clone()) for tensor in made if isinstance(tensor, torch.Tensor)]
+            self.provenance.note(name, args, result)
         if allocates:
             for tensor in result if isinstance(result, (tuple, list)) else (result,):
                 if isinstance(tensor, torch.Tensor):
                     self._output(name, tensor)
         return result
-
-    def origins(self, tensors: Iterable[torch.Tensor]) -> list[str]:
-        """For each tensor the operator, none of torch's, that gave these very values in whatever order; "" for none."""
-        made = [(name, _values(tensor)) for name, tensor in self._made]
-        return [next((name for name, known in made if torch.equal(known, own)), "") for own in map(_values, tensors)]
 
     def _product(self, a: torch.Tensor, b: torch.Tensor) -> None:
         batch = a.shape[0] if a.dim() == 3 else 1
@@ -113,13 +107,6 @@ class Observer(TorchDispatchMode):
         elements = tensor.numel()
         if elements > self._largest[0]:
             self._largest = (elements, tuple(tensor.shape), name)
-
-
-def _values(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements as integers, sorted: the same for every layout of the same values."""
-    flat = tensor.detach().cpu().flatten()
-    integer = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(flat.element_size())
-    return (flat.view(integer) if integer is not None else flat.to(torch.float64)).sort().values
 
 
 class PeakObserver(Observer):

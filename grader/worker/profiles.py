@@ -37,11 +37,12 @@ def ban_softmax() -> None:
 
 def ban_autograd() -> None:
     """No operator records a graph any more; an ``autograd.Function`` with its own backward still works."""
-    library = torch._C._dispatch_library("IMPL", "aten", "Autograd", __file__, 0)
-    leak(library)
-    for name in torch._C._dispatch_get_all_op_names():
-        if name.startswith("aten::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"):
-            library.impl(name.removeprefix("aten::"), "Autograd", torch.library.fallthrough_kernel)
+    for namespace in ("aten", *place.OPERATORS):
+        library = torch._C._dispatch_library("IMPL", namespace, "Autograd", __file__, 0)
+        leak(library)
+        for name in torch._C._dispatch_get_all_op_names():
+            if name.startswith(f"{namespace}::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"):
+                library.impl(name.removeprefix(f"{namespace}::"), "Autograd", torch.library.fallthrough_kernel)
 
 
 def ban_numpy() -> None:

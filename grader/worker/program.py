@@ -10,6 +10,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -136,11 +137,29 @@ class Program:
             raise Missing(name, type(found).__name__)
         return found
 
+    def differentiable(self, name: str) -> Callable[..., Any]:
+        """``apply`` of an ``autograd.Function`` with a backward of its own; nothing else will do."""
+        found = self.lookup(name)
+        if without_backward(found):
+            raise Missing(name, without_backward(found))
+        return partial(APPLY, found)
+
     def constructor(self, name: str) -> Callable[..., Any]:
         found = self.lookup(name)
         if not isinstance(found, type):
             raise Missing(name, type(found).__name__)
         return found
+
+
+APPLY = vars(torch.autograd.Function)["apply"].__func__
+
+
+def without_backward(found: Any) -> str | None:
+    """What ``found`` is, if it is no ``autograd.Function`` with a backward of its own."""
+    if not isinstance(found, type) or not issubclass(found, torch.autograd.Function):
+        return type(found).__name__ if not isinstance(found, type) else "class"
+    own = [name for kind in found.__mro__[: found.__mro__.index(torch.autograd.Function)] for name in vars(kind)]
+    return None if {"backward", "vjp"} & set(own) else "autograd.Function without backward"
 
 
 class OutOfTime(BaseException):

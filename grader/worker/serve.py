@@ -120,20 +120,22 @@ class Worker:
             return self._run(frame, self.objects[frame.head["handle"]], args, kwargs)
 
     def do_backward(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
-        args, grads = place.current.inward(frame.body)
+        args, grads, between = place.current.inward(frame.body)
         wrt = frame.head["wrt"]
         name = frame.head["name"]
-        function = self.objects[name] if isinstance(name, int) else self._program.function(name)
+        function = self.objects[name] if isinstance(name, int) else self._program.differentiable(name)
         outputs: list[Any] = []
 
         def both() -> Any:
             inputs = tuple(args[i].requires_grad_() for i in wrt)
             outputs.append(function(*args))
+            if between:
+                function(*(x.requires_grad_() if i in wrt else x for i, x in enumerate(between)))
             pairs = [(t, g) for t, g in zip(tensors_in(outputs[0]), grads, strict=False) if g is not None]
             found = torch.autograd.grad([t for t, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True)
             return outputs[0], found
 
-        return self._run(frame, both, (), {}, outputs)
+        return self._run(frame, both, (), {}, outputs, (args, grads))
 
     @property
     def _program(self) -> Program:
@@ -142,19 +144,26 @@ class Worker:
         return self.program
 
     def _run(
-        self, frame: wire.Frame, function: Any, args: Any, kwargs: Any, outputs: list[Any] | None = None
+        self,
+        frame: wire.Frame,
+        function: Any,
+        args: Any,
+        kwargs: Any,
+        outputs: list[Any] | None = None,
+        given: Any = None,
     ) -> tuple[dict[str, Any], Any]:
         observer = Observer() if frame.head.get("observe") else None
         if observer is not None and curtains.other_threads():
             raise RuntimeError("threads are not allowed: what they compute cannot be seen")
         start = time.perf_counter()
         with observer if observer is not None else nullcontext():
-            value = function(*args, **kwargs)
+            value = settled(function(*args, **kwargs))
         seconds = time.perf_counter() - start
         trace = observer.trace() if observer is not None else None
         if observer is not None and trace is not None:
             trace["matmuls"] = list(trace["matmuls"])[:MATMULS_TOLD]
-            trace["origins"] = observer.origins(tensors_in(value)[:ORIGINS_TOLD])
+            inputs = tensors_in(given if given is not None else (args, kwargs))
+            trace["origins"] = observer.provenance.origins(tensors_in(value)[:ORIGINS_TOLD], inputs)
         shown = outputs[0] if outputs is not None else value
         head = {
             "ok": True,
@@ -174,6 +183,18 @@ def tensors_in(value: Any, depth: int = 0) -> list[Tensor]:
     if depth > wire.DEPTH_CAP or not issubclass(kind, (list, tuple, dict)):
         return []
     return [t for item in (value.values() if issubclass(kind, dict) else value) for t in tensors_in(item, depth + 1)]
+
+
+def settled(value: Any, depth: int = 0) -> Any:
+    """Tuples and lists of the learner's own kinds become plain ones, once, so that all who look see the same."""
+    if depth > wire.DEPTH_CAP:
+        return value
+    for kind in (tuple, list):
+        if issubclass(type(value), kind):
+            return kind(settled(item, depth + 1) for item in kind.__iter__(value))
+    if issubclass(type(value), dict):
+        return {key: settled(item, depth + 1) for key, item in dict.items(value)}
+    return value
 
 
 def plain(value: Any, depth: int = 0) -> Any:

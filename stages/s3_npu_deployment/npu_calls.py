@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from grader.checking.examine import Examination, all_right
-from grader.subject import Outcome, Raised
+from grader.subject import Outcome, Raised, Trace
 from grader.vocabulary import Context, say
 
 from .npu_cases import NpuCase, expect_lse, expect_out
@@ -80,7 +80,19 @@ def require_operator(ctx: Context, outcome: Outcome, *operators: str, least: int
 def require_results(ctx: Context, outcome: Outcome, *operators: str) -> None:
     """The first tensors of the value are what these operators gave, in whatever layout ("" for any)."""
     require_operator(ctx, outcome, *filter(None, operators))
-    origins = outcome.trace.origins if outcome.trace else ()
+    trace = outcome.trace or Trace()
+    if trace.flops or trace.exponentials:
+        ctx.fail(
+            say(
+                "算子之外还有自己的矩阵乘或指数运算；这道题的结果应全部出自 {operator}。",
+                "There are matrix products or exponentials of your own beside the operator; the result should be all "
+                "{operator}'s.",
+                operator=next(filter(None, operators)),
+            ),
+            misconception="operator-for-show",
+            evidence={"got": {"flops": trace.flops, "exponentials": sum(trace.exponentials.values())}},
+        )
+    origins = trace.origins
     for place, (operator, origin) in enumerate(zip(operators, origins, strict=False)):
         if operator and origin != operator:
             ctx.fail(

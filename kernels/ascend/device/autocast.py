@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 aten = torch.ops.aten
+_Excluding = torch._C._ExcludeDispatchKeyGuard  # as it is now: who watches operators may take it from programs
 _AUTOCAST = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("AutocastPrivateUse1"))
 
 LOW = (
@@ -47,7 +48,7 @@ def register() -> None:
 
 def _casting(op: Any, precision: Callable[[Any], torch.dtype]) -> Callable[..., Any]:
     def cast_and_call(*args: Any, **kwargs: Any) -> Any:
-        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+        with _Excluding(_AUTOCAST):
             dtype = precision(args)
             return op(*(_cast(value, dtype) for value in args), **{name: _cast(v, dtype) for name, v in kwargs.items()})
 

@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-import time
+from time import perf_counter, sleep
 
 _free_at = 0.0  # on the clock of time.perf_counter
 
@@ -20,12 +20,12 @@ def launch(seconds: float) -> None:
 
 def free_at() -> float:
     """When all that is queued now will be done, on the clock of time.perf_counter; now, when nothing is."""
-    return max(_free_at, time.perf_counter())
+    return max(_free_at, perf_counter())
 
 
 def reached(moment: float) -> bool:
     """Whether the device has come to a moment of its queue."""
-    return time.perf_counter() >= moment
+    return perf_counter() >= moment
 
 
 def wait() -> None:
@@ -36,6 +36,6 @@ def wait() -> None:
 
 def wait_until(moment: float) -> None:
     """Return when the device has come to a moment of its queue."""
-    left = moment - time.perf_counter()
+    left = moment - perf_counter()
     if left > 0:
-        time.sleep(left)
+        sleep(left)
