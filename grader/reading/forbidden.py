@@ -74,6 +74,7 @@ _NUMPY = re.compile(
     r"^numpy\.(matmul|dot|einsum|tensordot|inner|vdot|from_dlpack|frombuffer|fromiter|linalg|stack|concatenate"
     r"|as(any|contiguous|fortran)?array|array)\b"
 )
+_LOOKS_UP = re.compile(r"^(operator\.(attrgetter|methodcaller)|string\.Formatter)\b")
 _TYPES = re.compile(r"^types\.(Function|Lambda|Code|Cell|Method|Frame|Module)Type\b")
 _SYS = re.compile(
     r"^sys\.(modules|_getframe|_current_frames|settrace|setprofile|meta_path|path|path_hooks|addaudithook)\b"
@@ -94,9 +95,15 @@ _ATTRIBUTES = {
     "escape": {
         "__globals__", "__builtins__", "__code__", "__closure__", "__subclasses__", "__import__", "f_globals",
         "f_locals", "f_back", "gi_frame", "cr_frame", "tb_frame", "tb_next", "__reduce__", "__reduce_ex__",
-        "__torch_dispatch__", "__torch_function__", "_make_subclass", "_make_wrapper_subclass",
+        "__torch_dispatch__", "__torch_function__", "_make_subclass", "_make_wrapper_subclass", "__getattribute__",
+        "cell_contents", "__mro__", "__bases__", "__self__", "__loader__", "__spec__", "__dict__",
     },
 }  # fmt: skip
+# in a string that is put together or formatted: an attribute that leads out of a function, or a hole for such a name
+_SPECIAL = re.compile(
+    r"__(globals|builtins|code|closure|subclasses|import|getattribute|dict|mro|bases)__|__%s|__\{|%s__|\}__"
+    r"|\{\w*[.\[][^}]*__"
+)
 OWN_MAY_HAVE = ("library_attention", "softmax", "autograd")  # the submission's own classes may use these names
 
 # Of the whole submission, reached or not: these reach into what runs it.
@@ -106,7 +113,7 @@ _TAMPERS = re.compile(
     r"|threading\.(settrace|setprofile)$|builtins\.exec$|builtins\.eval$|unittest\.mock\.patch)"
 )
 _MAY_BE_SET = re.compile(
-    r"^(matplotlib|pylab|os|warnings|logging|random|IPython|ipywidgets|seaborn|plotly|pandas|tqdm|time|get_ipython)\b"
+    r"^(matplotlib|pylab|os|warnings|logging|random|IPython|ipywidgets|seaborn|plotly|pandas|tqdm|get_ipython)\b"
     r"|^sys\.(path|stdout|stderr|argv|displayhook|excepthook|ps1|ps2)\b"
     r"|^torch\.(backends|_dynamo\.config|_inductor\.config)\b|^numpy\.random\b"
     r"|^(__main__|submission)\b|^\."
@@ -122,9 +129,9 @@ def rules_of_path(path: str) -> frozenset[str]:
         return rules_of_attribute(path.rsplit(".", 1)[1])
     path = path.removesuffix("()")
     root, *inner = path.split(".")
-    held = [position for position, name in enumerate(inner, 1) if name in _HELD]
+    held = [position for position, name in enumerate(inner, 1) if name.lstrip("_") in _HELD]
     if held:
-        return rules_of_path(".".join(path.split(".")[held[-1] :]))
+        return rules_of_path(".".join(path.split(".")[held[-1] :]).lstrip("_"))
     rules = {rule for rule, roots in _ROOTS.items() if root in roots}
     if root == "torch":
         rules |= {"escape"} if _PRIVATE.search(path) else set()
@@ -133,6 +140,8 @@ def rules_of_path(path: str) -> frozenset[str]:
         rules |= {"softmax"} if SOFTMAX.search(path) else set()
     if _NUMPY.search(path):
         rules.add("numpy")
+    if _LOOKS_UP.search(path):
+        rules.add("escape")
     if _SYS.search(path) or _TYPES.search(path) or _BUILTINS.search(path) or path.startswith("builtins.__builtins__"):
         rules.add("escape")
     if path.rsplit(".", 1)[-1] in _ATTRIBUTES["escape"]:
@@ -148,6 +157,8 @@ def rules_of_attribute(name: str) -> frozenset[str]:
 @cache
 def rules_of_string(text: str) -> frozenset[str]:
     """A string that is exactly a forbidden name (or a dotted name that ends in one): getattr's food."""
+    if _SPECIAL.search(text):
+        return frozenset({"escape"})
     name = text.rsplit(".", 1)[-1]
     return frozenset(rules_of_attribute(name) & {"library_attention", "npu_operator", "softmax", "escape"})
 

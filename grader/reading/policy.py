@@ -18,6 +18,8 @@ from grader.text import Text
 
 Seen = list[tuple[ast.AST, Scope | None]]
 
+LOOKS_UP = {"builtins.getattr", "builtins.object.__getattribute__", "builtins.type.__getattribute__"}
+LISTS = {"builtins.vars", "builtins.dir"}
 _TALK = {"print", "warn", "info", "debug", "warning", "error", "display"}  # calls whose strings are for people
 
 
@@ -81,13 +83,18 @@ def _where(statement: Statement, node: ast.AST) -> Where:
 def _uses(source: Source, seen: Seen) -> Iterator[tuple[ast.AST, str, str]]:
     """(node, rule, what) for every use that some rule speaks of."""
     said, switched_off = _for_people(seen), _switched_off(seen)
+    called = {id(node.func) for node, _ in seen if isinstance(node, ast.Call)}
     for node, scope in seen:
         if id(node) in switched_off:
             continue
         if isinstance(node, ast.Call):
             yield from _searched(source, node, scope)
+        elif isinstance(node, ast.MatchClass):
+            yield from ((node, "escape", f".{n}") for n in node.kwd_attrs if forbidden.rules_of_attribute(n))
         if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)) or isinstance(node, ast.Attribute):
             yield from _named(source, node, scope)
+            if id(node) not in called and source.paths(node, scope) & LOOKS_UP:
+                yield node, "escape", "getattr"  # handed on, so that its names are given elsewhere
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield from _defined(source, node, scope)
         elif isinstance(node, ast.keyword) and node.arg == "requires_grad" and not _is_false(node.value):
@@ -126,14 +133,23 @@ def _defined(
 
 
 def _searched(source: Source, node: ast.Call, scope: Scope | None) -> Iterator[tuple[ast.AST, str, str]]:
-    """Names in torch that only show at run time, and classes made without a class statement."""
+    """Names that only show at run time, and classes made without a class statement."""
     called = source.paths(node.func, scope)
     if "builtins.type" in called and len(node.args) == 3:
         yield node, "escape", "type(name, bases, members)"
-    computed = len(node.args) > 1 and _computed(source, node.args[1], scope)
-    if (called & {"builtins.getattr"} and computed) or called & {"builtins.vars", "builtins.dir"}:
-        for path in sorted(filter(forbidden.is_torch, source.paths(node.args[0], scope) if node.args else ())):
-            yield node, "escape", f"{min(called).removeprefix('builtins.')}({path}, ...)"
+    searching = called & (LOOKS_UP | LISTS)
+    if not searching or not node.args:
+        return
+    what = min(searching).removeprefix("builtins.")
+    foreign = sorted(source.paths(node.args[0], scope))
+    if searching & LISTS:
+        if not source.is_own(node.args[0], scope):
+            yield node, "escape", f"{what}({foreign[0] if foreign else '...'})"
+    elif len(node.args) > 1 and _computed(source, node.args[1], scope):
+        if foreign:
+            yield node, "escape", f"{what}({foreign[0]}, ...)"
+        elif _may_be_special(node.args[1]):
+            yield node, "escape", f"{what}(..., {ast.unparse(node.args[1])[:40]})"
 
 
 def _computed(source: Source, name: ast.AST, scope: Scope | None) -> bool:
@@ -146,6 +162,33 @@ def _computed(source: Source, name: ast.AST, scope: Scope | None) -> bool:
         values = list(home.aliases.get(name.id, ()))
     others = [(value, where) for value, where in values if value is not None and not isinstance(value, ast.Name)]
     return any(_computed(source, value, where) for value, where in others)
+
+
+def _may_be_special(name: ast.AST) -> bool:
+    """Whether a name put together at run time may begin and end with underscores: a first or last letter that is fixed
+    rules that out."""
+    return _fixed(name, first=True) in ("", "_") and _fixed(name, first=False) in ("", "_")
+
+
+def _fixed(name: ast.AST, *, first: bool) -> str:
+    """The first (or last) character of a string that is put together, when it is there to be read; else ""."""
+    text = literal(name)
+    if text is not None:
+        return text[:1] if first else text[-1:]
+    if isinstance(name, ast.JoinedStr) and name.values:
+        part = name.values[0 if first else -1]
+        return _fixed(part, first=first) if isinstance(part, ast.Constant) else ""
+    if isinstance(name, ast.BinOp) and isinstance(name.op, ast.Add):
+        return _fixed(name.left if first else name.right, first=first)
+    template = name.left if isinstance(name, ast.BinOp) and isinstance(name.op, ast.Mod) else None
+    if isinstance(name, ast.Call) and isinstance(name.func, ast.Attribute) and name.func.attr == "format":
+        template = name.func.value
+    text = literal(template) if template is not None else None
+    if not text:
+        return ""
+    edge = text[:1] if first else text[-1:]
+    whole_conversion = text.startswith("%") if first else len(text) > 1 and text[-2] == "%"
+    return "" if edge in "{}%" or whole_conversion else edge
 
 
 def _for_people(seen: Seen) -> set[int]:
