@@ -1,5 +1,6 @@
 # flashdojo: exercise=s3-function
 """Forward by hand, backward by autograd."""
+
 import math
 
 import torch
