@@ -120,6 +120,59 @@ CHEATS = {
         def flash_attention_forward(q, k, v):
             return getattr(torch, core)
         """),
+    "a module held under a private name": ("escape", "forward", """
+        import collections
+        def flash_attention_forward(q, k, v):
+            return collections._sys.modules
+        """),
+    "a special name put together for a thing that cannot be told": ("escape", "forward", """
+        def flash_attention_forward(q, k, v):
+            return getattr(q, chr(95) * 2 + k)
+        """),
+    "a template for special names": ("escape", "forward", """
+        def flash_attention_forward(q, k, v):
+            name = "__%s__" % k
+            return q
+        """),
+    "a lookup by operator": ("escape", "forward", """
+        from operator import attrgetter
+        def flash_attention_forward(q, k, v):
+            return attrgetter(k)(q)
+        """),
+    "getattr handed on": ("escape", "forward", """
+        from functools import reduce
+        def flash_attention_forward(q, k, v):
+            return reduce(getattr, k, q)
+        """),
+    "a lookup by a format string": ("escape", "forward", """
+        def flash_attention_forward(q, k, v):
+            return "{0.__closure__[0]}".format(q)
+        """),
+    "a lookup by a Formatter": ("escape", "forward", """
+        import string
+        def flash_attention_forward(q, k, v):
+            return string.Formatter().get_field(k, (q,), {})
+        """),
+    "a lookup by a pattern": ("escape", "forward", """
+        def flash_attention_forward(q, k, v):
+            match q:
+                case object(__closure__=cells):
+                    return cells
+        """),
+    "the table of a type": ("escape", "forward", """
+        def flash_attention_forward(q, k, v):
+            return type(q).__dict__
+        """),
+    "the table of a thing": ("escape", "forward", """
+        def flash_attention_forward(q, k, v):
+            return vars(q)
+        """),
+    "the clock set": ("tampering", "forward", """
+        import time
+        time.perf_counter = lambda: 0.0
+        def flash_attention_forward(q, k, v):
+            return q
+        """),
     "a search through torch": ("escape", "forward", """
         import torch.nn.functional as F
         def flash_attention_forward(q, k, v):
@@ -607,6 +660,13 @@ def test_a_forbidden_use_is_found(case: str) -> None:
 
 
 HONEST = {
+    "attributes with a name of which one end is fixed": ("module", """
+        import torch
+        class StandardAttention(torch.nn.Module):
+            def forward(self, x):
+                q, k, v = (getattr(self, f"{name}_proj")(x) for name in "qkv")
+                return getattr(self, "out_" + "proj")(q) + getattr(x, "m%s" % "T") + vars(self)["scale"]
+        """),
     "its own name": ("attention", """
         import math, torch
         def scaled_dot_product_attention(q, k, v, *, scale=None, causal=False):
@@ -850,7 +910,7 @@ def test_what_a_definition_uses_is_known() -> None:
     assert not source.defines("z")
 
 
-@pytest.mark.parametrize("stage", ["s1", "s2"])
+@pytest.mark.parametrize("stage", [stage.id for stage in catalog.load(strict=False, checks=False).stages])
 def test_the_worked_solutions_break_no_rule(stage: str) -> None:
     exercises = catalog.load(strict=False, checks=False).stage(stage).exercises
     policy = Policy(Source(program("\n".join(exercise.solution.read_text("utf-8") for exercise in exercises))))
