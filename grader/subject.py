@@ -134,9 +134,10 @@ class Subject(Protocol):
 
     def backward(
         self, name: str | int, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
-        *, memory: bool = False, observe: bool = False,
+        *, memory: bool = False, observe: bool = False, between: Sequence[Any] = (),
     ) -> Outcome:
-        """Call ``name`` (as in :meth:`call`; a handle is that object) with ``args[i]`` requiring grad for i in ``wrt``,
-        then run ``torch.autograd.grad`` of its tensor outputs against ``grads`` (None = that output gets no gradient).
+        """Call ``name`` (an ``autograd.Function`` with a backward of its own; a handle is that object) with ``args[i]``
+        requiring grad for i in ``wrt``, then run ``torch.autograd.grad`` of its tensor outputs against ``grads`` (None
+        = that output gets no gradient). ``between``: arguments of one more such call, made between the two.
         ``value`` is ``(outputs, gradients)``; ``differentiable`` speaks of the outputs."""
         ...

@@ -19,7 +19,10 @@ PASSED = say("通过", "passed")
 KIND_NAMES = {
     "function": say("函数", "a function"),
     "class": say("类", "a class"),
-    "autograd_function": say("torch.autograd.Function 的子类", "a subclass of torch.autograd.Function"),
+    "autograd_function": say(
+        "带有自己的 backward 的 torch.autograd.Function 子类",
+        "a subclass of torch.autograd.Function with its own backward",
+    ),
 }
 
 CRASHES = {

@@ -114,10 +114,10 @@ class WorkerSubject:
 
     def backward(
         self, name: str | int, args: Sequence[Any], grads: Sequence[Tensor | None], wrt: Sequence[int],
-        *, memory: bool = False, observe: bool = False,
+        *, memory: bool = False, observe: bool = False, between: Sequence[Any] = (),
     ) -> Outcome:
         head = {"verb": "backward", "name": name, "wrt": list(wrt)}
-        return self._run(head, tuple(args), None, observe, memory, (list(args), list(grads)))
+        return self._run(head, tuple(args), None, observe, memory, (list(args), list(grads), list(between)))
 
     def _run(
         self, head: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None, observe: bool, memory: bool,

@@ -34,10 +34,10 @@ def arguments(case: Attention) -> tuple[Any, ...]:
     return (case.q, case.k, case.v, *options)
 
 
-def differentiate(ctx: Context, case: Attention, wrt: Sequence[int] = (0, 1, 2), **watch: bool) -> Outcome:
+def differentiate(ctx: Context, case: Attention, wrt: Sequence[int] = (0, 1, 2), **more: Any) -> Outcome:
     """apply, then the gradients of attn_out for the case's upstream gradient."""
     try:
-        return ctx.subject.backward(APPLY, arguments(case), (case.dout, None), wrt, **watch)
+        return ctx.subject.backward(APPLY, arguments(case), (case.dout, None), wrt, **more)
     except Raised as error:
         if "incorrect number of gradients" in error.text:
             error.misconception = "function-gradient-count"
@@ -113,6 +113,18 @@ def function_values(ctx: Context) -> None:
             ),
             misconception="state-between-calls",
             evidence={"case": str(other.describe())},
+        )
+    case = with_dout(ctx.rng("again dout"), cases.even(ctx.rng("again"), 0))
+    outputs, gradients = differentiate(ctx, case, between=arguments(other.but(scale=0.31))).value
+    if not all_right((*outputs, *gradients), expect_apply(case), ("attn_out", "softmax_lse", *NAMES)):
+        ctx.fail(
+            say(
+                "在前向与反向之间又调用了一次 apply，梯度就不对了：反向要用的东西得存在 ctx 上。",
+                "With another call of apply between forward and backward the gradients are wrong: "
+                "what backward needs belongs on ctx.",
+            ),
+            misconception="state-between-calls",
+            evidence={"case": str(case.describe())},
         )
 
 

@@ -49,12 +49,16 @@ def arguments(case: NpuCase) -> tuple[Any, ...]:
     return (*case.inputs(), *options)
 
 
-def differentiate(ctx: Context, case: NpuCase, wrt: Sequence[int] = (0, 1, 2)) -> Outcome:
+def differentiate(
+    ctx: Context, case: NpuCase, wrt: Sequence[int] = (0, 1, 2), between: Sequence[Any] = ()
+) -> Outcome:
     """apply, then the gradients of attn_out for the case's upstream gradient. Both operators must have run."""
     dout = case.laid_out(case.dout) if case.dout is not None else None
     try:
         with refusals_named():
-            outcome = ctx.subject.backward(NPU_APPLY, arguments(case), (dout, None), wrt, observe=True)
+            outcome = ctx.subject.backward(
+                NPU_APPLY, arguments(case), (dout, None), wrt, observe=True, between=between
+            )
     except Raised as error:
         if "incorrect number of gradients" in error.text:
             error.misconception = "function-gradient-count"
@@ -135,7 +139,7 @@ def applies(ctx: Context, case: NpuCase) -> bool:
     return all_right(call_apply(ctx, case), expect_apply(case), ALL)
 
 
-@check(NPU_APPLY_VALUES, points=6, concept="autograd")
+@check(NPU_APPLY_VALUES, points=5, concept="autograd")
 def npu_function_values(ctx: Context) -> None:
     """The seeds' shape with GQA: attn_out, dq, dk, dv, from both operators."""
     forward_alone(cases.npu_drawing(cases.SMALL)).run(ctx)
@@ -153,7 +157,7 @@ def npu_function_scale(ctx: Context) -> None:
     applied(cases.other_scale, catch=lambda: catch).run(ctx)
 
 
-@check("s3-function.masks", points=3, concept="causal", needs=NPU_APPLY_NEEDS)
+@check("s3-function.masks", points=2, concept="causal", needs=NPU_APPLY_NEEDS)
 def npu_function_masks(ctx: Context) -> None:
     """Causal and window in both passes; S1 != S2; rows that see no key have gradient 0."""
 
@@ -173,6 +177,30 @@ def npu_function_layout(ctx: Context) -> None:
         return applies(ctx, case.but(layout="BSND"))
 
     applied(cases.other_layout, "layout-ignored", in_bsnd).run(ctx)
+
+
+@check("s3-function.two-calls", points=2, concept="autograd", needs=NPU_APPLY_NEEDS)
+def npu_function_two_calls(ctx: Context) -> None:
+    """Two layers: apply runs again, on other inputs, before the first call's backward."""
+    case = drawn(cases.npu_drawing(cases.SMALL))(ctx.rng(), 0)
+    other = cases.npu_drawing(cases.SMALL, scale=0.31, mask_mode=3)(ctx.rng("other"), 0)
+    try:
+        outcome = differentiate(ctx, case, between=arguments(other))
+    except Raised as error:
+        error.misconception = "state-between-calls"
+        raise
+    for name, got, want in zip(NAMES, outcome.value[1], expect_gradients(case).values(), strict=True):
+        if not isinstance(got, Tensor) or not right(got, want):
+            ctx.fail(
+                say(
+                    "在前向与反向之间又调用了一次 apply，{name} 就不对了：反向要用的东西得存在 ctx 上。",
+                    "With another call of apply between forward and backward {name} is wrong: "
+                    "what backward needs belongs on ctx.",
+                    name=name,
+                ),
+                misconception="state-between-calls",
+                evidence={"case": case.describe().en},
+            )
 
 
 @check("s3-function.lse", points=1, concept="autograd", needs=NPU_APPLY_NEEDS)

@@ -197,3 +197,18 @@ def test_on_an_ascend_machine_it_is_the_emulated_one_too(tmp_path, monkeypatch, 
         device, emulated, more = subject.call("which", torch.ones(2)).value
         subject.close()
     assert (device, emulated, more.tolist()) == ("npu:0", True, [2, 2])
+
+
+def test_the_operators_do_not_differentiate_themselves_where_that_is_the_exercise(program):
+    source = textwrap.dedent(ATTEND) + textwrap.dedent(
+        """
+        def gradient(q, k, v):
+            with torch.enable_grad():
+                q = q.detach().requires_grad_()
+                return torch.autograd.grad(attend(q, k, v, 0.125)[0].sum(), q)[0]
+        """
+    )
+    q, k, v = (torch.randn(1, 8, 2, 64).half() for _ in range(3))
+    assert program(source).call("gradient", q, k, v).value.shape == q.shape
+    with pytest.raises(Raised, match="does not require grad"):
+        program(source, "autograd").call("gradient", q, k, v)

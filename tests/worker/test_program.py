@@ -219,6 +219,8 @@ def test_backward_through_an_autograd_function(program):
                 x, y = ctx.saved_tensors
                 return g * y * ctx.factor, g * x * ctx.factor, None
         def plain(x, y): return x * y
+        class Borrowed(torch.autograd.Function):
+            apply = staticmethod(plain)
         """
     )
     x, y, g = torch.randn(3), torch.randn(3), torch.randn(3)
@@ -228,9 +230,35 @@ def test_backward_through_an_autograd_function(program):
     assert torch.allclose(outputs[0], x * y * 3)
     assert torch.allclose(gradients[0], g * y * 3)
     assert torch.allclose(gradients[1], g * x * 3)
-    (output, (gradient,)) = subject.backward("plain", [x, y], [g], [1]).value
-    assert torch.equal(output, x * y)
-    assert torch.equal(gradient, g * x)
+    for name, found in (("plain", "function"), ("Borrowed", "autograd.Function without backward")):
+        with pytest.raises(Missing) as refused:
+            subject.backward(name, [x, y], [g], [1])
+        assert refused.value.found == found
+
+
+def test_another_call_between_forward_and_backward(program):
+    subject = program(
+        """
+        import torch
+        class F(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, factor):
+                ctx.factor = F.factor = factor
+                return x * factor
+            @staticmethod
+            def backward(ctx, g):
+                return g * ctx.factor, None
+        class Forgetful(F):
+            @staticmethod
+            def backward(ctx, g):
+                return g * F.factor, None
+        """
+    )
+    x, g = torch.randn(3), torch.randn(3)
+    for name, factor in (("F", 3.0), ("Forgetful", 5.0)):
+        output, (gradient,) = subject.backward(name, [x, 3.0], [g], [0], between=(x, 5.0)).value
+        assert torch.equal(output, x * 3)
+        assert torch.equal(gradient, g * factor)
 
 
 def test_the_observer_tells_products_and_the_largest_tensor(program):
