@@ -45,7 +45,7 @@ BUILD_STEPS = {
     "clear-extension-cache": "rm -rf ~/.cache/torch_extensions/*",
     "install-cann": "run the installers of the driver, the firmware and the CANN toolkit",
     "install-package": "cd build_out && ./cann-ops-transformer-*.run --install-path=${CANN_DIR}",
-    "install-torch-pair": "python3 -m pip install torch==2.13.0 torch_npu==2.13.0",
+    "install-torch-pair": "python3 -m pip install torch==2.12.0 torch_npu==2.12.0",
     "install-wheel": "python3 -m pip install build_out/*.whl --force-reinstall --no-deps",
     "remove-vendors": "rm -rf ${CANN_DIR}/vendors",
     "restart-python": "end every Python process that has imported the old version (in a notebook: restart the kernel)",
