@@ -49,16 +49,12 @@ def arguments(case: NpuCase) -> tuple[Any, ...]:
     return (*case.inputs(), *options)
 
 
-def differentiate(
-    ctx: Context, case: NpuCase, wrt: Sequence[int] = (0, 1, 2), between: Sequence[Any] = ()
-) -> Outcome:
+def differentiate(ctx: Context, case: NpuCase, wrt: Sequence[int] = (0, 1, 2), between: Sequence[Any] = ()) -> Outcome:
     """apply, then the gradients of attn_out for the case's upstream gradient. Both operators must have run."""
     dout = case.laid_out(case.dout) if case.dout is not None else None
     try:
         with refusals_named():
-            outcome = ctx.subject.backward(
-                NPU_APPLY, arguments(case), (dout, None), wrt, observe=True, between=between
-            )
+            outcome = ctx.subject.backward(NPU_APPLY, arguments(case), (dout, None), wrt, observe=True, between=between)
     except Raised as error:
         if "incorrect number of gradients" in error.text:
             error.misconception = "function-gradient-count"

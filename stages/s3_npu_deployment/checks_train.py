@@ -28,7 +28,7 @@ FALLS = "s3-train.falls"
 # measured: the last losses lie 0.1 to 0.3 above the entropy rate, from which ln V is 0.9 and more away; uniform ones
 # lie 0 to 0.15 above ln V
 BELOW, ABOVE, UNIFORM_BELOW, UNIFORM_ABOVE, START = 0.12, 0.5, 0.1, 0.35, 0.7
-# from the given model's losses by standard attention in float32: flash ones differ by 2e-4, with a schedule, clipping or
+# from the losses of the given model with float32 attention: flash ones differ by 2e-4, with a schedule, clipping or
 # Adam by up to 0.005; tensors mixed up between layers show as 0.017. The first loss is the same for all of them.
 SAME, CURVE, FIRST = 0.01, 0.012, 0.003
 EXPONENTIALS = 8 * 32 * VOCAB  # of one step's cross entropy; softmax by hand would add 16384 in every layer
