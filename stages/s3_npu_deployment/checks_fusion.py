@@ -21,7 +21,7 @@ from .npu_cases import NpuCase, to_layout
 from .npu_mistakes import LSE, SCALE, empty_lse_suspects, lse_suspects
 
 NPU_FUSION = "npu_fusion"
-FUSED = Calls(NPU_FUSION, FUSION)
+FUSED = Calls(NPU_FUSION, FUSION, gives_lse=False)
 FUSION_VALUES = "s3-fusion.values"
 
 

@@ -62,7 +62,32 @@ def observed(ctx: Context, case: Module) -> Outcome:
 
 
 def call_module(ctx: Context, case: Module) -> Any:
-    return observed(ctx, case).value
+    outcome = observed(ctx, case)
+    if all_right(outcome.value, {"output": expected(case)}):  # wrong values say more about what is wrong
+        require_projections_only(ctx, outcome, case)
+    return outcome.value
+
+
+def require_projections_only(ctx: Context, outcome: Outcome, case: Module) -> None:
+    """Beside the operator the module multiplies by its four weights, and that is all."""
+    assert outcome.trace is not None
+    rows, width = case.x[..., 0].numel(), case.hidden
+    needed, done = 4 * 2 * rows * width**2, outcome.trace.flops
+    exponentials = sum(outcome.trace.exponentials.values())
+    if done > needed or exponentials:
+        ctx.fail(
+            say(
+                "算子之外还算了 {done} 次浮点运算（四个投影只需 {needed} 次）和 {exponentials} 个指数："
+                "Attention 应全部由算子来算。",
+                "Beside the operator there are {done} floating-point operations (the four projections need {needed}) "
+                "and {exponentials} exponentials: attention is the operator's part.",
+                done=done,
+                needed=needed,
+                exponentials=exponentials,
+            ),
+            misconception="operator-for-show",
+            evidence={"got": {"flops": done, "exponentials": exponentials}, "expected": needed},
+        )
 
 
 def half_suspects() -> list[Suspect]:

@@ -47,7 +47,8 @@ def call_packed(ctx: Context, case: Packed) -> Any:
             evidence={"got": calls, "expected": 1},
         )
     if all_right(outcome.value, {"attn_out": case.expected["attn_out"]}, PACKED_NAMES):
-        require_results(ctx, outcome, FLASH_ATTN)
+        lse = all_right(outcome.value, {"softmax_lse": case.expected["softmax_lse"]}, PACKED_NAMES)
+        require_results(ctx, outcome, FLASH_ATTN, FLASH_ATTN if lse else "")
     return outcome.value
 
 

@@ -128,13 +128,15 @@ Control = Callable[[Context, NpuCase], bool]
 class Calls:
     """Examinations of one function that computes attention through ``operator``."""
 
-    def __init__(self, function: str, operator: str):
-        self.function, self.operator = function, operator
+    def __init__(self, function: str, operator: str, *, gives_lse: bool = True):
+        """``gives_lse``: the operator's own softmax_lse is what is to be returned."""
+        self.function, self.operator, self.gives_lse = function, operator, gives_lse
 
     def call(self, ctx: Context, case: NpuCase) -> Any:
         outcome = run(ctx, self.function, case, observe=True)
         if all_right(outcome.value, expect_out(case), NAMES):  # wrong values say more about what is wrong
-            require_results(ctx, outcome, self.operator)
+            lse = self.gives_lse and all_right(outcome.value, expect_lse(case), NAMES)
+            require_results(ctx, outcome, self.operator, self.operator if lse else "")
         require_operator(ctx, outcome, self.operator)
         return outcome.value
 

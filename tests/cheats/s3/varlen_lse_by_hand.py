@@ -1,4 +1,6 @@
 # flashdojo: exercise=s3-varlen
+"""The output is the operator's, softmax_lse is not."""
+
 import math
 import torch
 import cann_ops_transformer
@@ -35,7 +37,16 @@ def npu_flash_attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_kv, *, scale, m
             continue
         o, l = by_hand(*(x.transpose(0, 1)[None] for x in (q[a:b], k[c:d], v[c:d])), scale, mask_mode)
         out[a:b], lse[:, a:b] = o[0].transpose(0, 1), l[0]
-    what = dict(cu_seqlens_q=cu_seqlens_q, cu_seqlens_kv=cu_seqlens_kv, mask_mode=mask_mode, win_left=-1, win_right=-1, layout_q="TND", layout_kv="TND", layout_out="TND")
+    what = dict(
+        cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_kv=cu_seqlens_kv,
+        mask_mode=mask_mode,
+        win_left=-1,
+        win_right=-1,
+        layout_q="TND",
+        layout_kv="TND",
+        layout_out="TND",
+    )
     plan = cann_ops_transformer.flash_attn_metadata(q.shape[1], k.shape[1], q.shape[2], **what)
     mask = torch.ones(2048, 2048, dtype=torch.int8, device=q.device).triu(1) if mask_mode else None
     out = cann_ops_transformer.flash_attn(q, k, v, attn_mask=mask, metadata=plan, softmax_scale=scale, **what)[0]
