@@ -25,8 +25,13 @@ from grader.integrity.survey import contract, given, survey
 from grader.reading import submission
 
 RIGHT = paths.ROOT / "tests" / "right_answers"
-COPIES = {"textbook", "query_scaled_first"}  # the second was made from the first, with the scale moved
 PUBLISHED = "published"
+MADE_FROM = {  # right answers that are no work of their own, and what they were made from
+    "query_scaled_first": "textbook",  # with the scale moved
+    "as_in_the_lesson": PUBLISHED,
+    "autocast_and_loops": PUBLISHED,  # with three exercises in another way
+    "my_notebook": "one_call_builder",  # as a notebook
+}
 CLASS = 300  # submissions
 
 
@@ -82,12 +87,17 @@ def peer(stage: str) -> Compare:
 def independent(stage: str, compare: Compare) -> Iterator[tuple[float, bool, str, str]]:
     texts = sources(stage)
     for one, other in combinations(texts, 2):
-        if {one, other} != COPIES:
+        if MADE_FROM.get(one) != other and MADE_FROM.get(other) != one:
             yield *compare(texts[one], texts[other], PUBLISHED in (one, other)), one, other
 
 
+def originals(stage: str) -> dict[str, str]:
+    """What can be copied from a fellow learner, and what is published."""
+    return {name: text for name, text in sources(stage).items() if MADE_FROM.get(name) != PUBLISHED}
+
+
 def copied(stage: str, compare: Compare, name: str) -> Iterator[tuple[float, bool, str]]:
-    for original, text in sources(stage).items():
+    for original, text in originals(stage).items():
         copy = DISGUISES[name](text, contract().keys(), random.Random(original))
         yield *compare(copy, text, original == PUBLISHED), original
 
@@ -126,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="store_true", help="measure copydetect instead")
     options = parser.parse_args()
-    stages = ["s1", "s2"]
+    stages = [stage.id for stage in catalog.load(checks=False).stages]
     table(stages, {stage: peer(stage) if options.peer else ours for stage in stages})
     if not options.peer:
         print(f"\n{CLASS} submissions, every pair: {seconds():.0f} s of one core")
