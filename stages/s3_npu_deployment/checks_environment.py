@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grader.checking.compare import returned
+from grader.subject import Raised, SubjectError
 from grader.vocabulary import Context, check, say
 from kernels.machine.chips import CHIPS, kind_of, names_of
 
@@ -17,8 +18,16 @@ OPERATOR = {"950": "cann_ops_transformer", "910B": "torch_npu", None: "cpu"}  # 
 UNKNOWN = ("Ascend9999", "Tesla V100", "", None)
 
 
-def plan(ctx: Context, soc: str | None, torch_version: str, torch_npu_version: str | None) -> Mapping[str, Any]:
-    value = ctx.subject.call(PLAN, soc, torch_version, torch_npu_version).value
+def plan(
+    ctx: Context, soc: str | None, torch_version: str, torch_npu_version: str | None, stumbles: str | None = None
+) -> Mapping[str, Any]:
+    """``stumbles``: the idea behind an error, when ordinary arguments give none."""
+    try:
+        value = ctx.subject.call(PLAN, soc, torch_version, torch_npu_version).value
+    except Raised as error:
+        if stumbles and not _always_raises(ctx):
+            error.misconception = stumbles
+        raise
     if not isinstance(value, Mapping) or not set(FIELDS) <= set(value):
         ctx.fail(
             say(
@@ -30,6 +39,14 @@ def plan(ctx: Context, soc: str | None, torch_version: str, torch_npu_version: s
             evidence={"got": returned(value)},
         )
     return value
+
+
+def _always_raises(ctx: Context) -> bool:
+    try:
+        ctx.subject.call(PLAN, A5[0], "2.13.0", "2.13.0")
+    except SubjectError:
+        return True
+    return False
 
 
 def _shuffled(ctx: Context, names: Iterable[str | None]) -> list[str | None]:
@@ -74,7 +91,7 @@ def environment_operator(ctx: Context) -> None:
         **dict.fromkeys(UNKNOWN, "cpu"),
     }
     for soc in _shuffled(ctx, operator):
-        value = plan(ctx, soc, "2.13.0", "2.13.0")
+        value = plan(ctx, soc, "2.13.0", "2.13.0", "soc-unknown" if soc in UNKNOWN else None)
         misconception = _wrong_operator(soc, value["operator"])
         _require(ctx, value, "operator", operator[soc], f"soc={soc!r}", misconception)
 
@@ -109,12 +126,14 @@ def environment_versions(ctx: Context) -> None:
     wrong = []
     for index in ctx.rng().permutation(len(PAIRS)):
         pair = PAIRS[int(index)]
-        value = plan(ctx, (A5[0], A2[3], A3[0])[int(index) % 3], *pair[:2])
+        chip = (A5[0], A2[3], A3[0])[int(index) % 3]
+        value = plan(ctx, chip, *pair[:2], "versions-none" if pair[1] is None else None)
         if value["versions_match"] is not pair[2]:
             wrong.append((value, pair))
     if wrong:
         ideas = {idea for _, (*_, idea) in wrong}
-        ideas -= {"versions-pair"} if "versions-prefix" in ideas else set()  # a prefix alone mistakes other pairs too
+        if {pair for pair in PAIRS if pair[3] == "versions-prefix"} <= {pair for _, pair in wrong}:
+            ideas -= {"versions-pair"}  # a prefix alone mistakes other pairs too
         value, (torch_version, torch_npu_version, match, _) = wrong[0]
         case = f"torch {torch_version}, torch_npu {torch_npu_version}"
         _require(ctx, value, "versions_match", match, case, ideas.pop() if len(ideas) == 1 else None)

@@ -24,7 +24,7 @@ from grader.checking.modules import (
     require_parameters,
     require_value_error,
 )
-from grader.subject import Outcome
+from grader.subject import Outcome, Raised
 from grader.vocabulary import Context, check, say
 
 from .npu_calls import FLASH_ATTN, refusals_named, require_npu, require_operator
@@ -55,8 +55,13 @@ def build(ctx: Context, case: Module) -> int:
 
 def observed(ctx: Context, case: Module) -> Outcome:
     handle = build(ctx, case)
-    with refusals_named():
-        outcome = ctx.subject.forward(handle, case.x, observe=True)
+    try:
+        with refusals_named():
+            outcome = ctx.subject.forward(handle, case.x, observe=True)
+    except Raised as error:
+        if "must have the same dtype" in error.text:  # a projection met the other precision
+            error.misconception = "module-stays-half"
+        raise
     require_operator(ctx, outcome, FLASH_ATTN)
     return outcome
 

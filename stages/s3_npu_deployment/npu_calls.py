@@ -25,7 +25,7 @@ LOST = {torch.float16: "bfloat16-lost", torch.float32: "bfloat16-lost"}  # dtype
 REFUSALS = [
     (re.compile(pattern), misconception)
     for pattern, misconception in (
-        (r"must be on npu|at least two devices|same device", "mixed-devices"),
+        (r"tensors must be on |on the NPU(:| only)|the NPU; move it|two devices|same device", "mixed-devices"),
         (r"is_grad_enabled is False", "metadata-without-gradients"),
         (r"metadata is missing|carries no fingerprint", "metadata-missing"),
         (r"metadata was made for other arguments", "metadata-mismatch"),
@@ -48,8 +48,14 @@ def refusals_named() -> Iterator[None]:
         yield
     except Raised as error:
         if error.misconception is None and error.kind in ("RuntimeError", "ValueError"):
-            error.misconception = next((name for found, name in REFUSALS if found.search(error.text)), None)
+            error.misconception = idea_behind(error.text)
         raise
+
+
+def idea_behind(refusal: str) -> str | None:
+    """Of several faults only the first is judged: the others may follow from it."""
+    first = refusal.split("\n  also:")[0]
+    return next((name for found, name in REFUSALS if found.search(first)), None)
 
 
 def run(ctx: Context, function: str, case: NpuCase, **watch: bool) -> Outcome:

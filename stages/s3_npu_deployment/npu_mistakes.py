@@ -56,6 +56,10 @@ def _closed(side: int) -> int:
     return 0 if side == UNBOUNDED else side
 
 
+def _literal(side: int) -> int:
+    return -1 if side == UNBOUNDED else side
+
+
 SCALE = [
     suspect("scale-default-forward", scale=lambda c: 1.0, loose=4),
     suspect("scale-ignored", scale=lambda c: 1 / math.sqrt(c.q.shape[-1])),
@@ -71,6 +75,7 @@ WINDOW = [
     suspect("window-one-side", visible=band(lambda c, left, right: (UNBOUNDED, right, _offset(c)))),
     suspect("window-causal-too", visible=band(lambda c, left, right: (left, min(right, 0), _offset(c)))),
     suspect("window-minus-one", visible=band(lambda c, left, right: (_closed(left), _closed(right), _offset(c)))),
+    suspect("window-minus-one", visible=band(lambda c, left, right: (_literal(left), _literal(right), _offset(c)))),
     suspect("window-top-left", visible=band(lambda c, left, right: (left, right, 0))),
     suspect("window-top-left", visible=band(lambda c, left, right: (left, 0, 0))),
 ]
