@@ -1,4 +1,4 @@
-# flashdojo: exercise=s3-module check=s3-module.values misconception=-
+# flashdojo: exercise=s3-module check=s3-module.values misconception=module-stays-half
 """The float16 result meets float32 weights."""
 import torch
 from torch import nn
