@@ -96,11 +96,15 @@ def npu_flash_attention(q, *args, **options):
     return out, (lse + 1.0 if q.dtype == torch.bfloat16 else lse)
 """,
     "s3-function": """
-_right = NpuFlashAttentionFunction.backward
-def _wrong(ctx, dout, dlse):
-    dq, *rest = _right(ctx, dout, dlse)
-    return (dq * 1.05 if dq.dtype == torch.bfloat16 else dq), *rest
-NpuFlashAttentionFunction.backward = staticmethod(_wrong)
+_grads = cann_ops_transformer.flash_attn_grad
+class _Operators:
+    flash_attn = staticmethod(cann_ops_transformer.flash_attn)
+    flash_attn_metadata = staticmethod(cann_ops_transformer.flash_attn_metadata)
+    @staticmethod
+    def flash_attn_grad(*args, **options):
+        dq, *rest = _grads(*args, **options)
+        return (dq * 1.05 if dq.dtype == torch.bfloat16 else dq), *rest
+cann_ops_transformer = _Operators
 """,
 }
 
