@@ -81,4 +81,5 @@ with torch.no_grad():
         model.attention(x)
         torch_npu.npu.synchronize()
         seconds.append(time.perf_counter() - start)
-print(f"speed: {1 / statistics.median(seconds):.2f} it/s (median of {args.iterations})")
+emulated = " on this CPU, which says nothing about an NPU" if getattr(torch_npu, "__emulated__", False) else ""
+print(f"speed: {1 / statistics.median(seconds):.2f} it/s (median of {args.iterations}){emulated}")

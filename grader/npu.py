@@ -47,7 +47,8 @@ FAULTS_ZH = {  # the sentences of kernels.machine.FAULTS
     "no-device": "torch_npu {torch_npu} 看不到 NPU：{detail}。请用 npu-smi info 检查驱动和 /dev/davinci* 的权限",
     "soc-unsupported": (
         "{soc} 没有 FlashAttention 算子：flash_attn 需要 Ascend950，"
-        "npu_fusion_attention 需要 Ascend910B1 到 B4、Ascend910_93 或 Ascend950。请使用 CPU 或模拟设备"
+        "npu_fusion_attention 需要 Ascend910B1 到 B4、Ascend910_93 或 Ascend950。"
+        "请使用 CPU，或模拟别的芯片：FLASHDOJO_NPU=emulated FLASHDOJO_SOC=950"
     ),
     "ops-transformer-missing": (
         "{soc} 上的 flash_attn 需要 cann_ops_transformer，但没有安装。在 ops-transformer 仓库里执行 "

@@ -35,6 +35,7 @@ CRASHES = {
 }
 
 
+NOT_CALLED = re.compile(r"\(\) (got|missing|takes)|unexpected keyword|positional argument")  # Python, of a signature
 SKELETON = re.compile(r"s\d+-[a-z-]+")  # what an unwritten skeleton raises NotImplementedError with
 
 
@@ -128,7 +129,7 @@ def _raised(error: Raised, exercise: Exercise) -> Verdict:
     if refused:
         return refused
     problem = f"{kind}: {text}" if text else kind
-    if error.where is None and kind == "TypeError":
+    if error.where is None and kind == "TypeError" and NOT_CALLED.search(text):
         message = say(
             "调用失败：{problem}。请对照题目检查函数签名。",
             "the call failed: {problem}. Compare the signature with the one in the exercise.",

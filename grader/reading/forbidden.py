@@ -11,7 +11,7 @@ from grader.worker.names import ATTENTION, SOFTMAX, TO_ARRAY
 ALWAYS = ("escape", "reference")  # rules of every exercise
 
 MESSAGES: dict[str, Text] = {
-    "library_attention": say("用了 {what}；注意力要自己写。", "uses {what}; attention is to be written by hand."),
+    "library_attention": say("用了 {what}；不能用现成的注意力。", "uses {what}; ready-made attention is not allowed."),
     "npu_operator": say("用了 {what}；NPU 算子从阶段三开始才用。", "uses {what}; the NPU's operators come in stage 3."),
     "softmax": say("用了 {what}；softmax 要自己写。", "uses {what}; softmax is to be written by hand."),
     "autograd": say("用了 {what}；梯度要按公式手写。", "uses {what}; the gradients are to be written by hand."),

@@ -7,6 +7,7 @@ chip whose name begins with Ascend950 has the same one. Operators: the product t
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 
@@ -97,6 +98,8 @@ BY_FAMILY = {  # a name of several chips stands for the largest of them
     "950pr": "Ascend950PR_9599",
     "950dt": "Ascend950DT_9591",
     "910_93": "Ascend910_9391",
+    "a2": "Ascend910B1",
+    "a3": "Ascend910_9391",
 }
 
 
@@ -115,7 +118,14 @@ def find_soc(name: str) -> Soc:
         )
     found = SOCS.get(BY_FAMILY.get(short, "")) or _BY_SHORT_NAME.get(short)
     if found is None:
-        raise ValueError(f"{name!r} is no SoC known here. Known are {', '.join([*BY_FAMILY, *SOCS])}.")
+        close = difflib.get_close_matches(wanted, [soc.lower() for soc in SOCS], n=3, cutoff=0.7)
+        near = f" Did you mean {' or '.join(soc for soc in SOCS if soc.lower() in close)}?" if close else ""
+        if name in CHIPS or short.startswith("310"):
+            near = " Chips of the 310 series have no FlashAttention operator and are not emulated."
+        raise ValueError(
+            f"{name!r} is no SoC that can be emulated.{near} FLASHDOJO_SOC takes {', '.join(BY_FAMILY)} or a full name "
+            f"such as Ascend910B3 ({len(SOCS)} of them: kernels/machine/chips.py)."
+        )
     return found
 
 

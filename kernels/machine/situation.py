@@ -46,7 +46,8 @@ FAULTS = {  # code -> what is wrong and what to do; the fields of a situation go
     ),
     "soc-unsupported": (
         f"{{soc}} has no FlashAttention operator: flash_attn runs on {RUNS_ON['flash_attn']}, npu_fusion_attention on "
-        f"{RUNS_ON['npu_fusion_attention']}. Use the CPU or the emulated device"
+        f"{RUNS_ON['npu_fusion_attention']}. "
+        "Use the CPU, or emulate another chip: FLASHDOJO_NPU=emulated FLASHDOJO_SOC=950"
     ),
     "ops-transformer-missing": (
         "{soc} needs cann_ops_transformer for flash_attn, and it is not installed. In ops-transformer: "

@@ -25,6 +25,7 @@ LOST = {torch.float16: "bfloat16-lost", torch.float32: "bfloat16-lost"}  # dtype
 REFUSALS = [
     (re.compile(pattern), misconception)
     for pattern, misconception in (
+        (r"Expected a value of type [^\0]*Position:", "operator-by-position"),
         (r"tensors must be on |on the NPU(:| only)|the NPU; move it|two devices|same device", "mixed-devices"),
         (r"is_grad_enabled is False", "metadata-without-gradients"),
         (r"metadata is missing|carries no fingerprint", "metadata-missing"),
@@ -54,7 +55,7 @@ def refusals_named() -> Iterator[None]:
 
 def idea_behind(refusal: str) -> str | None:
     """Of several faults only the first is judged: the others may follow from it."""
-    first = refusal.split("\n  also:")[0]
+    first = refusal.split("\n  also:")[0].split("\nDeclaration:")[0]  # the latter is torch's: the whole schema follows
     return next((name for found, name in REFUSALS if found.search(first)), None)
 
 

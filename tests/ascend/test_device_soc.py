@@ -48,11 +48,17 @@ def test_every_chip_has_two_vector_cores_for_a_cube_core_since_the_910b():
 
 
 @pytest.mark.parametrize("name", ["", "Ascend", "H100", "Ascend910B9", "951"])
-def test_an_unknown_name_lists_the_known_ones(name):
-    with pytest.raises(ValueError, match=r"no SoC known here\. Known are .*950.*Ascend910B3"):
+def test_an_unknown_name_says_what_to_write(name):
+    with pytest.raises(ValueError, match=r"no SoC that can be emulated.*FLASHDOJO_SOC takes 950.*Ascend910B3"):
         use_soc(name)
-    with pytest.raises(ValueError, match="no SoC known here"):
+    with pytest.raises(ValueError, match="no SoC that can be emulated"):
         kernels.ascend.install(name or "?")
+
+
+@pytest.mark.parametrize(("name", "said"), [("Ascend910B9", "mean Ascend910B"), ("Ascend310P3", "310 series")])
+def test_a_name_that_is_nearly_right_or_not_emulated_is_told_why(name, said):
+    with pytest.raises(ValueError, match=said):
+        find_soc(name)
 
 
 def test_910b_alone_may_mean_two_things():

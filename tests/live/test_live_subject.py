@@ -139,7 +139,7 @@ def test_library_attention_is_refused_even_when_the_learner_catches_it(
     subject: LiveSubject, name: str, args: int
 ) -> None:
     x = torch.randn(1, 1, 4, 4) if args == 3 else torch.randn(3, 1, 4)
-    with pytest.raises(Raised, match="attention is to be written by hand") as caught:
+    with pytest.raises(Raised, match="ready-made attention is not allowed") as caught:
         subject.call(name, *[x] * args)
     assert caught.value.where is not None
 

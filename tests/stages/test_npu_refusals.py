@@ -66,7 +66,15 @@ def some(dtype: torch.dtype = torch.float16) -> torch.Tensor:
     return torch.randn(1, 8, 2, 64).to(dtype)
 
 
+def by_position() -> None:
+    from cann_ops_transformer import flash_attn
+
+    q, k, v = (some().npu() for _ in range(3))
+    flash_attn(q, k, v, template(), None, 0.125)
+
+
 REFUSED: list[tuple[str, Callable[[], Any]]] = [
+    ("operator-by-position", by_position),
     ("mixed-devices", lambda: attend({}, k=some())),
     ("mixed-devices", lambda: attend({}, q=some(), k=some(), v=some())),
     ("mixed-devices", lambda: fused(atten_mask=torch.ones(8, 8, dtype=torch.bool))),
