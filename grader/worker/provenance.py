@@ -45,20 +45,33 @@ class Provenance:
     def origins(self, tensors: Iterable[Tensor], inputs: Iterable[Tensor]) -> list[str]:
         """For each tensor the operator whose calls together gave all its values, in whatever layout and perhaps among
         others, from values of the ``inputs``; "" for none."""
-        pools = list(self._pools([_kinds(x) for x in inputs]))
-        return [next((name for name, pool in pools if _holds(pool, own)), "") for own in map(_sorted, tensors)]
+        wanted, known = list(tensors), list(inputs)
+        names = [name for name in self.calls if wanted and self._fed_by(name, known)]
+        return [next((name for name in names if self._gave(name, own)), "") for own in wanted]
 
-    def _pools(self, inputs: list[Tensor]) -> Iterable[tuple[str, Tensor]]:
-        """By operator and place among its results: all values that it gave, sorted."""
-        for name in self.calls:
-            mine = [given for given in self._given if given.operator == name]
-            by_argument = zip(*(given.fed for given in mine), strict=True)
-            fed = [torch.cat([x.flatten() for x in parts]) for parts in by_argument]
-            if all(any(torch.equal(_kinds(x), own) for own in inputs) for x in fed):
-                for place in sorted({given.place for given in mine}):
-                    values = [_sorted(given.value) for given in mine if given.place == place]
-                    if len({x.dtype for x in values}) == 1:
-                        yield name, torch.cat(values).sort().values
+    def _of(self, name: str) -> list[_Given]:
+        return [given for given in self._given if given.operator == name]
+
+    def _fed_by(self, name: str, inputs: list[Tensor]) -> bool:
+        """Whether all calls of an operator together were fed with what one of the inputs holds, and nothing else."""
+        for parts in zip(*(given.fed for given in self._of(name)), strict=True):
+            if all(any(_same(part, own) for own in inputs) for part in parts):
+                continue  # as it was given: the usual case, and cheap to see
+            together = _kinds(torch.cat([part.flatten() for part in parts]))
+            if not any(torch.equal(together, _kinds(own)) for own in inputs):
+                return False
+        return True
+
+    def _gave(self, name: str, own: Tensor) -> bool:
+        """Whether one of an operator's results, over all its calls, holds the values of a tensor."""
+        mine = self._of(name)
+        if any(_same(given.value, own) for given in mine):
+            return True
+        for place in sorted({given.place for given in mine}):
+            values = [_sorted(given.value) for given in mine if given.place == place]
+            if len({x.dtype for x in values}) == 1 and _holds(torch.cat(values).sort().values, _sorted(own)):
+                return True
+        return False
 
 
 def _copy(tensor: Tensor) -> Tensor:
@@ -70,6 +83,11 @@ def _sorted(tensor: Tensor) -> Tensor:
     flat = tensor.detach().cpu().flatten()
     integer = INTEGERS.get(flat.element_size())
     return (flat.view(integer) if integer is not None else flat.to(torch.float64)).sort().values
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    alike = one.shape == other.shape and one.dtype == other.dtype
+    return alike and torch.equal(one.detach().cpu(), other.detach().cpu())
 
 
 def _kinds(tensor: Tensor) -> Tensor:
