@@ -146,6 +146,7 @@ def test_right_losses_and_wrong_ones_are_far_apart() -> None:
             assert not low - 0.15 < last(step) < high + 0.15, id
 
 
+@pytest.mark.slow
 def test_every_mistake_of_the_table_has_a_curve_of_its_own() -> None:
     training, checks = module("train_mistakes"), module("checks_train")
     for seed in (1, 2):

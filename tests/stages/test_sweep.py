@@ -24,7 +24,7 @@ def program(path: Path) -> str:
 
 @pytest.mark.parametrize("stage", ["s1", "s2", "s3"])
 def test_solutions_pass_with_a_few_secrets(stage: str) -> None:
-    for secret in range(3):
+    for secret in range(1 if stage == "s3" else 3):  # its training takes seconds
         graded = grade(stage, solutions(stage), secret=f"few {secret}", student="someone")
         assert graded.failed == [], graded.messages
 
