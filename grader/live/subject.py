@@ -17,15 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.live.copies import Copies, plain, tensors
 from grader.live.device import Device
 from grader.live.guard import Forbidden, Guard, differentiate
-from grader.subject import Crashed, Missing, Outcome, Raised, TimedOut, Trace, Where
+from grader.subject import Missing, Outcome, Raised, TimedOut, Trace, Where
 from grader.threads import one_thread
 from grader.worker.observer import Observer, PeakObserver
 from grader.worker.program import APPLY, without_backward
-from grader.worker.provided import Provided, make
-
-_INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class LiveSubject:
@@ -60,7 +58,7 @@ class LiveSubject:
 
     def construct(self, name: str, /, *args: Any, **kwargs: Any) -> int:
         maker = self._lookup(name)
-        args, kwargs = _Copies(self.device, self._objects).copy((args, kwargs))
+        args, kwargs = Copies(self.device, self._objects).copy((args, kwargs))
         with self._learner_code():
             self._objects.append(self.device.own(maker(*args, **kwargs)))
         return len(self._objects) - 1
@@ -71,7 +69,7 @@ class LiveSubject:
         return {str(key): self._plain(value) for key, value in state.items()}
 
     def load_state(self, handle: int, state: Mapping[str, Tensor]) -> None:
-        copied = _Copies(self.device, self._objects).copy(dict(state))
+        copied = Copies(self.device, self._objects).copy(dict(state))
         with self._learner_code():
             self._objects[handle].load_state_dict(copied)
 
@@ -103,21 +101,21 @@ class LiveSubject:
             if between:
                 others = copies.copy(tuple(between))
                 function(*(x.requires_grad_() if i in wrt else x for i, x in enumerate(others)))
-            tensors = list(_tensors(outputs))
-            flags.append(tuple(t.requires_grad for t in tensors))
-            pairs = [(t, g) for t, g in zip(tensors, copies.copy(tuple(grads)), strict=False) if g is not None]
+            returned = list(tensors(outputs))
+            flags.append(tuple(t.requires_grad for t in returned))
+            pairs = [(t, g) for t, g in zip(returned, copies.copy(tuple(grads)), strict=False) if g is not None]
             if not all(t.requires_grad for t, _ in pairs):
                 raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
             found = differentiate(tuple(t for t, _ in pairs), tuple(g for _, g in pairs), leaves)
             return outputs, tuple(found)
 
-        copies = _Copies(self.device, self._objects)
+        copies = Copies(self.device, self._objects)
         outcome = self._run(f"backward of {name}", both, tuple(args), {}, observe, memory, given=(args, grads))
         outcome.differentiable = flags[0]
         return outcome
 
     def _plain(self, value: Any) -> Any:
-        return _plain(value, self.device.name)
+        return plain(value, self.device.name)
 
     def _lookup(self, name: str) -> Callable[..., Any]:
         if name not in self.namespace:
@@ -148,7 +146,7 @@ class LiveSubject:
         graph: bool = True,
         given: Any = None,
     ) -> Outcome:
-        copies = _Copies(self.device, self._objects)
+        copies = Copies(self.device, self._objects)
         own_args, own_kwargs = copies.copy(args), copies.copy(kwargs)
         observer = self._observer(copies, memory) if observe or memory else None
         guard = Guard(self.bans) if name not in self._guarded else None
@@ -161,20 +159,20 @@ class LiveSubject:
         outcome = Outcome(
             value=self._plain(value),
             changed=tuple(label for label, original in named if copies.changed(original)),
-            differentiable=tuple(t.requires_grad for t in _tensors(value)),
-            devices=tuple(str(t.device) for t in _tensors(value)),
+            differentiable=tuple(t.requires_grad for t in tensors(value)),
+            devices=tuple(str(t.device) for t in tensors(value)),
             seconds=seconds,
         )
         if observer is not None and observe:
             inputs = given if given is not None else (args, kwargs)
-            origins = observer.provenance.origins(_tensors(value), _tensors(inputs))
+            origins = observer.provenance.origins(tensors(value), tensors(inputs))
             outcome.trace = Trace(**observer.trace(), origins=tuple(origins))
         if isinstance(observer, PeakObserver):
             outcome.peak_bytes, outcome.held_bytes = observer.peak_bytes, 0
         return outcome
 
     @staticmethod
-    def _observer(copies: _Copies, memory: bool) -> Observer:
+    def _observer(copies: Copies, memory: bool) -> Observer:
         if not memory:
             return Observer()
         observer = PeakObserver()
@@ -252,81 +250,3 @@ def _alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
         if rest:
             signal.setitimer(signal.ITIMER_REAL, max(rest - (time.monotonic() - start), 1e-3), interval)
-
-
-class _Copies:
-    """Copies of nested arguments. Strides and offsets stay, and tensors that share a storage go on sharing one."""
-
-    def __init__(self, device: Device, objects: Sequence[Any] = ()) -> None:
-        self.device, self.objects = device, objects
-        self._storages: dict[int, tuple[Any, Tensor]] = {}  # address of StorageImpl -> (original, its bytes copied)
-        self._tensors: dict[int, tuple[Tensor, Tensor]] = {}  # id -> (original, a view of the copy nobody else has)
-
-    def copy(self, value: Any) -> Any:
-        if isinstance(value, Tensor):
-            self._tensors[id(value)] = (value, self._twin(value))
-            return self._twin(value).requires_grad_(value.requires_grad)
-        if isinstance(value, (tuple, list)):
-            return type(value)(self.copy(item) for item in value)
-        if isinstance(value, dict):
-            return {key: self.copy(item) for key, item in value.items()}
-        if type(value) is Provided:
-            return self._provide(value)
-        return value
-
-    def _provide(self, value: Provided) -> Callable[[], Any]:
-        if value.name != "forward":
-            return make(value, self.device.launch)
-        module, x = self.objects[value.options["handle"]], self.copy(value.options["x"])
-        return torch.no_grad()(lambda: module(x))
-
-    def storages(self) -> list[Any]:
-        return [copied.untyped_storage() for _, copied in self._storages.values()]
-
-    def changed(self, value: Any) -> bool:
-        """Whether the copy of a tensor somewhere in ``value`` has other bytes than the original."""
-        return any(not _same_bytes(*self._tensors[id(tensor)]) for tensor in _tensors(value))
-
-    def _twin(self, tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in self._storages:
-            self._storages[storage._cdata] = (storage, self.device.copy(storage))
-        return self.device.twin(tensor, self._storages[storage._cdata][1])
-
-
-def _same_bytes(first: Tensor, second: Tensor) -> bool:
-    second = second.cpu()
-    integer = _INTEGER_OF_SIZE.get(first.element_size())
-    if integer is None or first.dtype == torch.bool:
-        return torch.equal(first, second)
-    return torch.equal(first.detach().view(integer), second.detach().view(integer))
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
-
-
-def _plain(value: Any, home: str) -> Any:
-    """The value as the wire would bring it: plain CPU tensors (those ``home`` on the device are copied), numbers,
-    strings, None and containers of them."""
-    if isinstance(value, Tensor):
-        is_plain = type(value) in (Tensor, torch.nn.Parameter)
-        if not is_plain or value.device.type not in ("cpu", home) or value.layout != torch.strided:
-            detail = f"{type(value).__name__} on {value.device.type}, {value.layout}"
-            raise Crashed("garbage", f"a plain torch.Tensor is wanted, on {home}, got {detail}")
-        return value.detach().to("cpu", copy=True)
-    if isinstance(value, (tuple, list)):
-        items = (_plain(item, home) for item in value)
-        return type(value)(items) if type(value) in (tuple, list) else tuple(items)
-    if isinstance(value, dict):
-        return {key: _plain(item, home) for key, item in value.items()}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise Crashed("garbage", f"tensors and numbers are wanted, got {type(value).__name__}")
