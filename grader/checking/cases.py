@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ class Attention:
     dout: Tensor | None = None
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def but(self, **changes: Any) -> Attention:
+    def but(self, **changes: Any) -> Self:
         """The same case with other fields and nothing remembered."""
         return replace(self, memo={}, **changes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from grader.checking.wrong_attention import consecutive
 from kernels import oracle
 
 NAMES = ("dq", "dk", "dv")
+Case = TypeVar("Case", bound=Attention)
 
 
-def with_dout(rng: np.random.Generator, case: Attention) -> Attention:
+def with_dout(rng: np.random.Generator, case: Case) -> Case:
     """The case with a random upstream gradient [B, N1, S1, Dv]."""
     shape = (*case.q.shape[:3], case.v.shape[-1])
     return case.but(dout=normal(rng, *shape, dtype=case.q.dtype))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -81,6 +81,9 @@ class Packed:
         return say(line, line)
 
 
+Make = Callable[[np.random.Generator, int], Packed]
+
+
 def starts(lengths: Sequence[int]) -> list[int]:
     return [0, *(int(x) for x in np.cumsum(lengths))]
 
@@ -100,3 +103,13 @@ def pack(
     q = normal(rng, sum(lengths_q), heads, dim, dtype=dtype, spread=1.6)
     k, v = (normal(rng, sum(lengths_kv), kv_heads or heads, dim, dtype=dtype, spread=s) for s in (1.6, 1.0))
     return Packed(q, k, v, lengths_q, lengths_kv, **fields)
+
+
+def packing(*lengths: tuple[int, ...], kv: tuple[tuple[int, ...], ...] = (), **fields: Any) -> Make:
+    """Case n packs ``lengths[n]`` queries and ``kv[n]`` keys (as many as queries when left out)."""
+
+    def make(rng: np.random.Generator, n: int) -> Packed:
+        n = min(n, len(lengths) - 1)
+        return pack(rng, lengths[n], kv[n] if kv else None, **fields)
+
+    return make

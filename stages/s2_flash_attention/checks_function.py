@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from grader.checking import gradients as back
+from grader.checking.applying import ALL, OUTPUTS, backward_errors_named, require_all, require_lse, require_partial
 from grader.checking.cases import Attention, Make, Shape, drawing, normal
-from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, returned, right
+from grader.checking.compare import Expected, require_tensors
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right
 from grader.checking.gradients import NAMES, with_dout
 from grader.checking.memory import Size, require_linear
-from grader.subject import Outcome, Raised
+from grader.subject import Outcome
 from grader.vocabulary import Context, check, say
 
 from . import forward_cases as cases
@@ -24,7 +25,6 @@ from .checks_backward import long_case, require_gradients, shapes, upstream
 from .forward_calls import Control
 
 APPLY = "FlashAttentionFunction"
-OUTPUTS = ("attn_out", "softmax_lse")
 APPLY_VALUES, APPLY_MEMORY = "s2-function.values", "s2-function.memory"
 
 
@@ -36,31 +36,13 @@ def arguments(case: Attention) -> tuple[Any, ...]:
 
 def differentiate(ctx: Context, case: Attention, wrt: Sequence[int] = (0, 1, 2), **more: Any) -> Outcome:
     """apply, then the gradients of attn_out for the case's upstream gradient."""
-    try:
+    with backward_errors_named():
         return ctx.subject.backward(APPLY, arguments(case), (case.dout, None), wrt, **more)
-    except Raised as error:
-        if "incorrect number of gradients" in error.text:
-            error.misconception = "function-gradient-count"
-        elif "does not require grad" in error.text:
-            error.misconception = "function-not-differentiable"
-        raise
 
 
 def call_apply(ctx: Context, case: Attention) -> Any:
     """(attn_out, softmax_lse, dq, dk, dv)."""
-    outputs, gradients = differentiate(ctx, case).value
-    out, lse = require_tensors(ctx, outputs, OUTPUTS)
-    if not isinstance(gradients, (tuple, list)) or not all(isinstance(g, Tensor) for g in gradients):
-        ctx.fail(
-            say(
-                "q、k、v 都需要梯度，backward 给出的是 {got}。",
-                "q, k and v all need a gradient, backward gave {got}.",
-                got=returned(gradients),
-            ),
-            misconception="function-gradient-missing",
-            evidence={"got": returned(gradients)},
-        )
-    return (out, lse, *gradients)
+    return require_all(ctx, differentiate(ctx, case).value)
 
 
 def expect_apply(case: Attention) -> dict[str, Expected]:
@@ -89,7 +71,7 @@ def applied(
         suspects=suspects,
         otherwise=otherwise,
         control=control,
-        names=("attn_out", "softmax_lse", *NAMES),
+        names=ALL,
         shapes=shapes,
     )
 
@@ -97,7 +79,7 @@ def applied(
 def applies(ctx: Context, case: Attention) -> bool:
     if case.dout is None or case.dout.shape[:3] != case.q.shape[:3]:
         case = with_dout(ctx.rng("control dout"), case)
-    return all_right(call_apply(ctx, case), expect_apply(case), ("attn_out", "softmax_lse", *NAMES))
+    return all_right(call_apply(ctx, case), expect_apply(case), ALL)
 
 
 @check(APPLY_VALUES, points=0, concept="autograd")
@@ -116,7 +98,7 @@ def function_values(ctx: Context) -> None:
         )
     case = with_dout(ctx.rng("again dout"), cases.even(ctx.rng("again"), 0))
     outputs, gradients = differentiate(ctx, case, between=arguments(other.but(scale=0.31))).value
-    if not all_right((*outputs, *gradients), expect_apply(case), ("attn_out", "softmax_lse", *NAMES)):
+    if not all_right((*outputs, *gradients), expect_apply(case), ALL):
         ctx.fail(
             say(
                 "在前向与反向之间又调用了一次 apply，梯度就不对了：反向要用的东西得存在 ctx 上。",
@@ -161,23 +143,7 @@ def function_options(ctx: Context) -> None:
 def function_lse(ctx: Context) -> None:
     """softmax_lse comes back right and is marked non-differentiable."""
     case = with_dout(ctx.rng("dout"), cases.even(ctx.rng(), 0))
-    outcome = differentiate(ctx, case)
-    _, lse = require_tensors(ctx, outcome.value[0], OUTPUTS)
-    require_like(ctx, lse, case.expected_lse)
-    if not right(lse, case.expected_lse):
-        ctx.fail(
-            describe(lse, case.expected_lse), misconception="lse-value", evidence=evidence_of(lse, case.expected_lse)
-        )
-    if tuple(outcome.differentiable) != (True, False):
-        ctx.fail(
-            say(
-                "attn_out 应可求导，softmax_lse 应标记为不可求导；得到 {got}。",
-                "attn_out must be differentiable and softmax_lse marked as not; found {got}.",
-                got=list(outcome.differentiable),
-            ),
-            misconception="lse-differentiable" if tuple(outcome.differentiable) == (True, True) else None,
-            evidence={"got": list(outcome.differentiable), "expected": [True, False]},
-        )
+    require_lse(ctx, differentiate(ctx, case), case.expected_lse)
 
 
 @check("s2-function.gradcheck", points=0.5, concept="autograd", needs=(APPLY_VALUES, APPLY_MEMORY))
@@ -219,21 +185,4 @@ def function_gradcheck(ctx: Context) -> None:
 def function_partial(ctx: Context) -> None:
     """Only some of q, k, v require a gradient."""
     case = with_dout(ctx.rng("dout"), cases.even(ctx.rng(), 0))
-    expected = back.expected(case)
-    for wrt in ((0,), (1, 2)):
-        gradients = differentiate(ctx, case, wrt).value[1]
-        for place, got in zip(wrt, gradients, strict=True):
-            want = expected[NAMES[place]]
-            if not isinstance(got, Tensor) or not right(got, want):
-                ctx.fail(
-                    say(
-                        "只有 {names} 需要梯度时，{name} 不对。",
-                        "When only {names} require a gradient, {name} is wrong.",
-                        names=", ".join("qkv"[i] for i in wrt),
-                        name=NAMES[place],
-                    ),
-                    misconception="function-partial-gradients",
-                    evidence=evidence_of(got, want)
-                    if isinstance(got, Tensor) and got.shape == want.value.shape
-                    else {"got": returned(got)},
-                )
+    require_partial(ctx, lambda wrt: differentiate(ctx, case, wrt), back.expected(case))

@@ -11,13 +11,11 @@ import torch
 from grader.checking.compare import Expected, describe, evidence_of, require_like, require_tensors, right
 from grader.checking.examine import Examination, all_right
 from grader.checking.memory import Size, require_linear
-from grader.checking.packed import Packed, pack
+from grader.checking.packed import Packed, pack, packing
 from grader.subject import Outcome
 from grader.vocabulary import Context, check
 
 from .varlen_mistakes import varlen_suspects
-
-Make = Callable[[np.random.Generator, int], Packed]
 
 VARLEN = "flash_attention_varlen"
 VARLEN_NAMES = ("attn_out", "softmax_lse")
@@ -62,16 +60,6 @@ def varlen_right(ctx: Context, case: Packed) -> bool:
 def ordinary(ctx: Context, case: Packed) -> bool:
     """Control: sequences with keys, one kv head per query head, no mask."""
     return varlen_right(ctx, pack(ctx.rng("control"), (9, 16, 5)))
-
-
-def packing(*lengths: tuple[int, ...], kv: tuple[tuple[int, ...], ...] = (), **fields: Any) -> Make:
-    """Case n packs ``lengths[n]`` queries and ``kv[n]`` keys (as many as queries when left out)."""
-
-    def make(rng: np.random.Generator, n: int) -> Packed:
-        n = min(n, len(lengths) - 1)
-        return pack(rng, lengths[n], kv[n] if kv else None, **fields)
-
-    return make
 
 
 @check(VARLEN_VALUES, points=0, concept="varlen")

@@ -15,9 +15,9 @@ from grader.checking.wrong_attention import suspects
 from grader.vocabulary import Context, check
 
 from . import npu_cases as cases
-from .npu_calls import FLASH_ATTN, LOST, Calls, laid_out, require_npu, run, without_mask
+from .npu_calls import FLASH_ATTN, LOST, Calls, require_npu, run, without_mask
 from .npu_cases import NpuCase, npu_draw, to_layout
-from .npu_mistakes import SCALE, WINDOW
+from .npu_mistakes import SCALE, WINDOW, laid_out
 
 NPU_FORWARD = "npu_flash_attention"
 FORWARD = Calls(NPU_FORWARD, FLASH_ATTN)

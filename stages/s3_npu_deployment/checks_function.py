@@ -7,11 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
+from grader.checking.applying import ALL, OUTPUTS, backward_errors_named, require_all, require_lse, require_partial
 from grader.checking.cases import Attention
-from grader.checking.compare import describe, evidence_of, require_like, require_tensors, returned, right
+from grader.checking.compare import right
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right, only
-from grader.checking.gradients import NAMES
+from grader.checking.gradients import NAMES, with_dout
 from grader.checking.hardware import backward_like_kernel
 from grader.subject import Outcome, Raised
 from grader.vocabulary import Context, check, say
@@ -27,12 +28,10 @@ from .npu_calls import (
     require_results,
     without_mask,
 )
-from .npu_cases import NpuCase, expect_gradients, expect_lse, expect_out, to_layout, with_dout
+from .npu_cases import NpuCase, expect_gradients, expect_lse, expect_out, to_layout
 from .npu_mistakes import forward_suspects, gradient_suspects
 
 NPU_APPLY = "NpuFlashAttentionFunction"
-OUTPUTS = ("attn_out", "softmax_lse")
-ALL = (*OUTPUTS, *NAMES)
 NPU_APPLY_VALUES = "s3-function.values"
 
 Make = Callable[..., NpuCase]
@@ -52,15 +51,8 @@ def arguments(case: NpuCase) -> tuple[Any, ...]:
 def differentiate(ctx: Context, case: NpuCase, wrt: Sequence[int] = (0, 1, 2), between: Sequence[Any] = ()) -> Outcome:
     """apply, then the gradients of attn_out for the case's upstream gradient. Both operators must have run."""
     dout = case.laid_out(case.dout) if case.dout is not None else None
-    try:
-        with refusals_named():
-            outcome = ctx.subject.backward(NPU_APPLY, arguments(case), (dout, None), wrt, observe=True, between=between)
-    except Raised as error:
-        if "incorrect number of gradients" in error.text:
-            error.misconception = "function-gradient-count"
-        elif "does not require grad" in error.text:
-            error.misconception = "function-not-differentiable"
-        raise
+    with backward_errors_named(), refusals_named():
+        outcome = ctx.subject.backward(NPU_APPLY, arguments(case), (dout, None), wrt, observe=True, between=between)
     require_operator(ctx, outcome, FLASH_ATTN, FLASH_ATTN_GRAD)
     return outcome
 
@@ -68,22 +60,11 @@ def differentiate(ctx: Context, case: NpuCase, wrt: Sequence[int] = (0, 1, 2), b
 def call_apply(ctx: Context, case: NpuCase) -> Any:
     """(attn_out, softmax_lse, dq, dk, dv)."""
     outcome = differentiate(ctx, case)
-    outputs, gradients = outcome.value
-    out, lse = require_tensors(ctx, outputs, OUTPUTS)
-    if not isinstance(gradients, (tuple, list)) or not all(isinstance(g, Tensor) for g in gradients):
-        ctx.fail(
-            say(
-                "q、k、v 都需要梯度，backward 给出的是 {got}。",
-                "q, k and v all need a gradient, backward gave {got}.",
-                got=returned(gradients),
-            ),
-            misconception="function-gradient-missing",
-            evidence={"got": returned(gradients)},
-        )
-    if all_right((out, lse, *gradients), expect_apply(case), ALL):  # wrong values say more about what is wrong
-        own = "" if not all_right((out, lse), expect_lse(case), OUTPUTS) else FLASH_ATTN
+    returned = require_all(ctx, outcome.value)
+    if all_right(returned, expect_apply(case), ALL):  # wrong values say more about what is wrong
+        own = "" if not all_right(returned[:2], expect_lse(case), OUTPUTS) else FLASH_ATTN
         require_results(ctx, outcome, FLASH_ATTN, own, *[FLASH_ATTN_GRAD] * 3)
-    return (out, lse, *gradients)
+    return returned
 
 
 def expect_apply(case: NpuCase) -> dict[str, Any]:
@@ -204,45 +185,14 @@ def npu_function_two_calls(ctx: Context) -> None:
 def npu_function_lse(ctx: Context) -> None:
     """softmax_lse comes back right and is marked non-differentiable."""
     case = drawn(cases.causal)(ctx.rng(), 0)
-    outcome = differentiate(ctx, case)
-    _, lse = require_tensors(ctx, outcome.value[0], OUTPUTS)
-    want = case.expected_lse
-    require_like(ctx, lse, want)
-    if not right(lse, want):
-        ctx.fail(describe(lse, want), misconception="lse-value", evidence=evidence_of(lse, want))
-    if tuple(outcome.differentiable) != (True, False):
-        ctx.fail(
-            say(
-                "attn_out 应可求导，softmax_lse 应标记为不可求导；得到 {got}。",
-                "attn_out must be differentiable and softmax_lse marked as not; found {got}.",
-                got=list(outcome.differentiable),
-            ),
-            misconception="lse-differentiable" if tuple(outcome.differentiable) == (True, True) else None,
-            evidence={"got": list(outcome.differentiable), "expected": [True, False]},
-        )
+    require_lse(ctx, differentiate(ctx, case), case.expected_lse)
 
 
 @check("s3-function.partial", points=1, concept="autograd", needs=NPU_APPLY_NEEDS)
 def npu_function_partial(ctx: Context) -> None:
     """Only some of q, k, v require a gradient."""
     case = drawn(cases.npu_drawing(cases.SMALL))(ctx.rng(), 0)
-    want = expect_gradients(case)
-    for wrt in ((0,), (1, 2)):
-        for place, got in zip(wrt, differentiate(ctx, case, wrt).value[1], strict=True):
-            name = NAMES[place]
-            if not isinstance(got, Tensor) or not right(got, want[name]):
-                ctx.fail(
-                    say(
-                        "只有 {names} 需要梯度时，{name} 不对。",
-                        "When only {names} require a gradient, {name} is wrong.",
-                        names=", ".join("qkv"[i] for i in wrt),
-                        name=name,
-                    ),
-                    misconception="function-partial-gradients",
-                    evidence=evidence_of(got, want[name])
-                    if isinstance(got, Tensor) and got.shape == want[name].value.shape
-                    else {"got": returned(got)},
-                )
+    require_partial(ctx, lambda wrt: differentiate(ctx, case, wrt), expect_gradients(case))
 
 
 @check("s3-function.bfloat16", points=1, concept="half-precision", needs=NPU_APPLY_NEEDS)

@@ -16,9 +16,9 @@ from grader.vocabulary import Context, check
 
 from . import npu_cases as cases
 from .checks_forward import hardware_cases
-from .npu_calls import FUSION, Calls, laid_out, without_mask
+from .npu_calls import FUSION, Calls, without_mask
 from .npu_cases import NpuCase, to_layout
-from .npu_mistakes import LSE, SCALE, empty_lse_suspects, lse_suspects
+from .npu_mistakes import LSE, SCALE, empty_lse_suspects, laid_out, lse_suspects
 
 NPU_FUSION = "npu_fusion"
 FUSED = Calls(NPU_FUSION, FUSION, gives_lse=False)

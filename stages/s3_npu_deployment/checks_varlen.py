@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from grader.checking.attention_ideas import CAUSAL, HEADS
 from grader.checking.diagnose import Suspect
 from grader.checking.examine import Examination, all_right
-from grader.checking.packed import Packed, pack
+from grader.checking.packed import Make, Packed
+from grader.checking.packed import packing as packed_cases
 from grader.checking.wrong_attention import Changes, simulate
 from grader.vocabulary import Context, check, say
 
@@ -23,8 +23,6 @@ from .npu_mistakes import SCALE
 NPU_VARLEN = "npu_flash_attention_varlen"
 PACKED_NAMES = ("attn_out", "softmax_lse")
 NPU_VARLEN_VALUES = "s3-varlen.values"
-
-Make = Callable[[np.random.Generator, int], Packed]
 
 
 def call_packed(ctx: Context, case: Packed) -> Any:
@@ -56,15 +54,9 @@ def scale_of(case: Packed) -> float:
     return case.parts()[0].factor
 
 
-def packing(*lengths: tuple[int, ...], kv: tuple[tuple[int, ...], ...] = (), **fields: Any) -> Make:
-    """Case n packs ``lengths[n]`` queries and ``kv[n]`` keys (as many as queries when left out), D 64, float16."""
-
-    def make(rng: np.random.Generator, n: int) -> Packed:
-        n = min(n, len(lengths) - 1)
-        given = {"dim": 64, "dtype": torch.float16, "block": 0, **fields}
-        return pack(rng, lengths[n], kv[n] if kv else None, **given)
-
-    return make
+def packing(*lengths: tuple[int, ...], **fields: Any) -> Make:
+    """As :func:`grader.checking.packed.packing`, in what the operator takes: D 64, float16, no tiles."""
+    return packed_cases(*lengths, **{"dim": 64, "dtype": torch.float16, "block": 0, **fields})
 
 
 def packed_shapes(case: Packed) -> dict[str, dict[tuple[int, ...], str]]:

@@ -14,7 +14,7 @@ from grader.subject import Outcome, Raised, Trace
 from grader.vocabulary import Context, say
 
 from .npu_cases import NpuCase, expect_lse, expect_out
-from .npu_mistakes import forward_suspects, laid_out
+from .npu_mistakes import forward_suspects
 
 NAMES = ("attn_out", "softmax_lse")
 FLASH_ATTN, FLASH_ATTN_GRAD = "cann_ops_transformer.flash_attn", "cann_ops_transformer.flash_attn_grad"
@@ -204,17 +204,3 @@ def lse_shapes(case: NpuCase) -> dict[str, dict[tuple[int, ...], str]]:
 
 def without_mask(case: NpuCase) -> NpuCase:
     return case.but(mask_mode=0)
-
-
-__all__ = [
-    "FLASH_ATTN",
-    "FLASH_ATTN_GRAD",
-    "FUSION",
-    "LOST",
-    "NAMES",
-    "Calls",
-    "laid_out",
-    "require_npu",
-    "require_operator",
-    "require_results",
-]

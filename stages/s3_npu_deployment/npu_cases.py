@@ -92,11 +92,6 @@ def npu_drawing(*shapes: Shape, **fields: Any) -> Callable[[np.random.Generator,
     return make
 
 
-def with_dout(rng: np.random.Generator, case: NpuCase) -> NpuCase:
-    """The case with a random upstream gradient [B, N1, S1, D]."""
-    return case.but(dout=normal(rng, *case.q.shape, dtype=case.q.dtype))
-
-
 seeds = npu_drawing(SEEDS_SHAPE, SMALL)
 other_scale = npu_drawing(SMALL, Shape(2, 2, seq_q=24, dim=64), scale=(0.31, 0.05))
 other_layout = npu_drawing(SMALL, Shape(2, 6, 3, seq_q=20, seq_kv=28, dim=64), layout="BNSD")
