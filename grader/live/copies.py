@@ -10,9 +10,8 @@ from torch import Tensor
 
 from grader.live.device import Device
 from grader.subject import Crashed
+from grader.worker.provenance import INTEGERS
 from grader.worker.provided import Provided, make
-
-_INTEGER_OF_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Copies:
@@ -57,7 +56,7 @@ class Copies:
 
 def _same_bytes(first: Tensor, second: Tensor) -> bool:
     second = second.cpu()
-    integer = _INTEGER_OF_SIZE.get(first.element_size())
+    integer = INTEGERS.get(first.element_size())
     if integer is None or first.dtype == torch.bool:
         return torch.equal(first, second)
     return torch.equal(first.detach().view(integer), second.detach().view(integer))

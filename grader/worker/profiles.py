@@ -37,12 +37,16 @@ def ban_softmax() -> None:
 
 def ban_autograd() -> None:
     """No operator records a graph any more; an ``autograd.Function`` with its own backward still works."""
-    for namespace in ("aten", *place.OPERATORS):
-        library = torch._C._dispatch_library("IMPL", namespace, "Autograd", __file__, 0)
+    libraries = {
+        namespace: torch._C._dispatch_library("IMPL", namespace, "Autograd", __file__, 0)
+        for namespace in ("aten", *place.OPERATORS)
+    }
+    for library in libraries.values():
         leak(library)
-        for name in torch._C._dispatch_get_all_op_names():
-            if name.startswith(f"{namespace}::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, "Autograd"):
-                library.impl(name.removeprefix(f"{namespace}::"), "Autograd", torch.library.fallthrough_kernel)
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, name = full.split("::", 1)
+        if namespace in libraries and torch._C._dispatch_has_kernel_for_dispatch_key(full, "Autograd"):
+            libraries[namespace].impl(name, "Autograd", torch.library.fallthrough_kernel)
 
 
 def ban_numpy() -> None:
