@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 SHARE_A_WORKER = "tests/classroom/"
 
@@ -16,3 +20,17 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
             return SHARE_A_WORKER if nodeid.startswith(SHARE_A_WORKER) else nodeid
 
     return Together(config, log)
+
+
+@pytest.fixture(autouse=True)
+def no_language_is_left_behind() -> Iterator[None]:
+    """A command speaks the language of its notebook, and ``--lang`` sets the environment: not for the next test."""
+    from grader.text import answer_in
+
+    before = os.environ.get("FLASHDOJO_LANG")
+    yield
+    answer_in(None)
+    if before is None:
+        os.environ.pop("FLASHDOJO_LANG", None)
+    else:
+        os.environ["FLASHDOJO_LANG"] = before

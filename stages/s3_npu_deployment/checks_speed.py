@@ -67,7 +67,7 @@ def reported(ctx: Context, kernel: Kernel, *, with_warmup: bool = False) -> tupl
                 evidence={"got": returned(value)},
             )
         got = float(value)
-        if LOW <= got * asked.seconds <= HIGH:
+        if is_right(got, asked):
             require_waiting(ctx, asked, elapsed, 0 if with_warmup else asked.warmup)
             break
     return got, asked

@@ -137,7 +137,8 @@ def note(**changes) -> Annotation:
     return Annotation(**{**given, **changes})
 
 
-def test_a_command_holds_whatever_text_it_is_given() -> None:
+def test_a_command_holds_whatever_text_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLASHDOJO_LANG", "en")
     hostile = say("x", "50%\r\n::error::owned")
     command = platforms.github_command(note(file="a,b:c\n.py", title=say("甲", "a: b, c"), message=hostile))
     assert "\n" not in command
