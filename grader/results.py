@@ -58,10 +58,13 @@ def submission(
     message: Text | None = None,
     repairs: Iterable[Text] = (),
     exercises: Iterable[dict[str, Any]] = (),
+    artifacts: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """One submission; its score is the sum over ``exercises``, and so is ``max_score`` when there are any."""
+    """One submission; its score is the sum over ``exercises``, and so is ``max_score`` when there are any.
+    ``artifacts``: digests of what was handed in beside it."""
     rows = list(exercises)
-    return {
+    beside = {"artifacts": dict(artifacts)} if artifacts else {}
+    return beside | {
         "path": path,
         "student": student,
         "stage": stage,

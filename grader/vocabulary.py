@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from grader.artifact import Artifact
 from grader.inputs import Secret, generator
 from grader.subject import Subject, Where
 from grader.text import Text, say
@@ -47,10 +48,23 @@ class Context:
     check: str  # the running check's id
     student: str = ""
     secret: Secret = field(default_factory=Secret)
+    files: Mapping[str, bytes] = field(default_factory=dict)  # what was handed in beside the program, by path
 
     def rng(self, case: str | int = 0) -> np.random.Generator:
         """Fresh, reproducible random numbers for one case of this check."""
         return generator(self.secret, self.student, self.check, case)
+
+    def artifact(self, name: str) -> Artifact:
+        """The file or folder ``name`` that the exercise asks for. The check fails when it was not handed in."""
+        return Artifact.among(self.files, name) or self.fail(
+            say(
+                "没有找到 {name}。它要和笔记本放在同一个文件夹里；运行写出它的那一格，再交上整个文件夹。",
+                "{name} is not there. It belongs into the notebook's own folder: run the cell that writes it, and hand "
+                "in the whole folder.",
+                name=name,
+            ),
+            misconception="artifact-missing",
+        )
 
     def not_measured(self, message: Text) -> NoReturn:
         """End the check as not measured, which only a check without points may be."""

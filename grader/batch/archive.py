@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from grader.reading.artifacts import MAX_BYTES, Artifacts, declared, limited, shared
 from grader.reading.submission import MAX_FILE, Unreadable, fitting, shown
 from grader.text import Text, say
 
@@ -75,6 +76,47 @@ def contents(archive: Path, name: PurePosixPath) -> bytes:
         raise
     except Exception as error:  # zlib's own, and whatever a decoder of hostile bytes may raise
         raise _refuse(path, "在压缩包里已损坏（{why}）。", "is damaged in the archive ({why}).", why=error) from None
+
+
+def artifacts(archive: Path, name: PurePosixPath) -> Artifacts:
+    """What lies beside the member ``name``, or in a folder called as it is; the rules are those for files on disk, but
+    that every other program beside it counts as a rival."""
+    try:
+        with zipfile.ZipFile(archive) as file:
+            infos = {
+                PurePosixPath(name_of(info)): info
+                for info in file.infolist()
+                if not info.is_dir() and _problem(archive, info) is None
+            }
+            asked = declared()
+            inside = _below(infos, name.with_suffix(""), asked)
+            if inside:
+                return limited(_unpacked(file, inside), [])
+            inside = _below(infos, name.parent, asked)
+            rivals = [
+                other.name
+                for other in infos
+                if other.parent == name.parent and other != name and other.suffix.lower() == name.suffix.lower()
+            ]
+            if inside and rivals:
+                return Artifacts(notes=(shared(name, next(iter(inside)).split("/")[0], rivals),))
+            return limited(_unpacked(file, inside), [])
+    except FAULTS:
+        return Artifacts()  # the program itself cannot be read either, and says why
+
+
+def _below(
+    infos: dict[PurePosixPath, zipfile.ZipInfo], folder: PurePosixPath, names: frozenset[str]
+) -> dict[str, zipfile.ZipInfo]:
+    """Members of the folder that belong to one of these artefacts, by their path in it."""
+    inside = {path.relative_to(folder): info for path, info in infos.items() if path.is_relative_to(folder)}
+    return {path.as_posix(): info for path, info in sorted(inside.items()) if path.parts and path.parts[0] in names}
+
+
+def _unpacked(file: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Iterator[tuple[str, bytes]]:
+    for path, info in members.items():
+        with file.open(info) as stream:
+            yield path, stream.read(MAX_BYTES + 1)
 
 
 def name_of(info: zipfile.ZipInfo) -> str:

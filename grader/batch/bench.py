@@ -90,7 +90,7 @@ class Bench:
         try:
             if job.problem:
                 raise Unreadable(job.problem)
-            program = submission.parsed(job.path, job.data)
+            program = submission.parsed(job.path, job.data, job.artifacts)
             return self._graded(program, job.student)
         except Unreadable as error:
             status, message = "unreadable", error.message

@@ -48,7 +48,7 @@ class Cache:
 
     def find(self, job: Job) -> Record | None:
         """The result of this submission, made behind the walls that the plan requires; None when there is none."""
-        file = self._file(job.path, job.student, hashlib.sha256(job.data).hexdigest())
+        file = self._file(job.path, job.student, hashlib.sha256(job.data).hexdigest(), job.artifacts.digests())
         try:
             signed = json.loads(file.read_bytes())
             if not hmac.compare_digest(signed["mac"], self._mac(signed["record"])):
@@ -69,7 +69,7 @@ class Cache:
         row = record.row
         if row["status"] != "graded" or self.trouble is not None:
             return
-        file = self._file(path, row["student"], row["sha256"])
+        file = self._file(path, row["student"], row["sha256"], row.get("artifacts", {}))
         text = json.dumps({"key": file.stem, "isolation": record.isolation, "row": row}, ensure_ascii=False)
         text = json.dumps({"mac": self._mac(text), "record": text}, ensure_ascii=False)
         try:
@@ -88,9 +88,9 @@ class Cache:
     def _mac(self, text: str) -> str:
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
-    def _file(self, path: Path, student: str, sha256: str) -> Path:
+    def _file(self, path: Path, student: str, sha256: str, artifacts: Mapping[str, str]) -> Path:
         """A message may hold the file's name, so that counts; not where it lies."""
-        parts = [self._identity, student, shown(path.name), sha256]
+        parts = [self._identity, student, shown(path.name), sha256, sorted(artifacts.items())]
         key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         return self.folder / key[:2] / f"{key}.json"
 

@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 from grader.batch import archive
 from grader.batch.names import Owner, named_owner, owner_of
 from grader.batch.plan import Job
-from grader.reading import submission
+from grader.reading import artifacts, submission
+from grader.reading.artifacts import Artifacts
 from grader.reading.submission import SUFFIXES, Unreadable, shown
 from grader.text import Text, say
 
@@ -33,7 +34,7 @@ class Entry:
         try:
             if self.problem:
                 raise Unreadable(self.problem)
-            return Job(self.path, self.student, self._contents())
+            return Job(self.path, self.student, self._contents(), artifacts=self._artifacts())
         except Unreadable as error:
             return Job(self.path, self.student, problem=error.message)
 
@@ -41,6 +42,11 @@ class Entry:
         if self.member is None:
             return submission.contents(self.path)
         return archive.contents(self.path.parents[len(self.member.parts) - 1], self.member)
+
+    def _artifacts(self) -> Artifacts:
+        if self.member is None:
+            return artifacts.beside(self.path)
+        return archive.artifacts(self.path.parents[len(self.member.parts) - 1], self.member)
 
 
 def collect(targets: Sequence[Path | str], student: str | None = None) -> list[Entry]:

@@ -14,6 +14,7 @@ from typing import Any
 from grader import paths, results
 from grader.course.private import PrivateChecksError, digest
 from grader.inputs import Secret
+from grader.reading.artifacts import Artifacts
 from grader.reading.submission import shown
 from grader.text import Text
 from grader.wall.limits import Limits
@@ -68,12 +69,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Job:
-    """One submission on its way: its bytes, or why there are none."""
+    """One submission on its way: its bytes and those of what lies beside it, or why there are none."""
 
     path: Path
     student: str
     data: bytes = b""
     problem: Text | None = None
+    artifacts: Artifacts = field(default_factory=Artifacts)
 
 
 @dataclass(frozen=True)

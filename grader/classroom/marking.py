@@ -16,7 +16,7 @@ from grader.batch.plan import Job, Plan, Record
 from grader.course import catalog
 from grader.course.private import with_private
 from grader.judging.grade import default_jobs, require_clone
-from grader.reading import submission
+from grader.reading import artifacts, submission
 from grader.reading.submission import Unreadable
 
 IDLE = 60.0  # seconds without work after which the assistants are sent home; formgrader's server runs on
@@ -70,7 +70,7 @@ class Marker:
             self._busy += 1
         try:
             self._look_ahead(which, config)
-            job = Job(which.path, which.student, data)
+            job = Job(which.path, which.student, data, artifacts=artifacts.beside(which.path))
             waiting = self._ahead.pop(_key(job), None) or self._begin(job)
             return waiting.result()
         finally:
@@ -113,7 +113,8 @@ class Marker:
             try:
                 if not other.path.is_file() or (other.done and not again):
                     continue
-                job = Job(other.path, other.student, submission.contents(other.path))
+                data, files = submission.contents(other.path), artifacts.beside(other.path)
+                job = Job(other.path, other.student, data, artifacts=files)
             except (OSError, Unreadable):  # nbgrader comes to it, too, and then it is told
                 continue
             key = _key(job)
@@ -141,8 +142,10 @@ _markers: dict[tuple[Plan, int], Marker] = {}
 
 
 def _key(job: Job) -> tuple[str, str]:
-    """What is graded: whose, and the code that runs, in its place. Outputs and prose of the notebook do not matter."""
+    """What is graded: whose, the code that runs, in its place, and the files beside it. Outputs and prose of the
+    notebook do not matter."""
     try:
-        return job.student, repr([(cell.number, cell.source) for cell in submission.parsed(job.path, job.data).cells])
+        cells = submission.parsed(job.path, job.data).cells
+        return job.student, repr([[(cell.number, cell.source) for cell in cells], job.artifacts.digests()])
     except Unreadable:
         return job.student, ""

@@ -34,6 +34,16 @@ def reset(target: Path, exercise_id: str) -> int:
                 id=exercise.id,
             )
         )
+    if exercise.is_artifact and target.suffix.lower() != ".ipynb":
+        stop(
+            say(
+                "{id} 的答案是旁边的 {name}，不在 {file} 里；删掉或重写那个文件就行。",
+                "the answer to {id} is {name} beside {file}, not in it; remove or rewrite that.",
+                id=exercise.id,
+                name=exercise.name,
+                file=short(target),
+            )
+        )
     text = _in_notebook(target, exercise) if target.suffix.lower() == ".ipynb" else _in_python(target, exercise)
     backup = _back_up(target)
     write_whole(target, text, stat.S_IMODE(target.stat().st_mode))

@@ -20,7 +20,7 @@ from grader.syntax import tree_of
 from grader.text import Text, listed, say
 from grader.vocabulary import Check
 
-KINDS = ("function", "class", "autograd_function")
+KINDS = ("function", "class", "autograd_function", "artifact")
 RULES = ("numpy", "threads", "library_attention", "npu_operator", "autograd", "softmax")
 DEVICES = ("cpu", "npu")
 HINTS = 3
@@ -70,7 +70,7 @@ class Exercise:
 
     id: str  # "s2-forward"
     stage_id: str
-    name: str  # what the submission defines: "flash_attention_forward"
+    name: str  # what the submission defines: "flash_attention_forward"; an artifact: its file or folder
     kind: str  # one of KINDS
     points: float
     title: Text
@@ -81,6 +81,11 @@ class Exercise:
     solution: Path
     checks: list[Check] = field(default_factory=list)  # in the order in which they run
     soc: str | None = None  # the NPU that it runs on, where that matters: "Ascend910B3"
+
+    @property
+    def is_artifact(self) -> bool:
+        """Whether the answer is a file or folder beside the program, rather than a name in it."""
+        return self.kind == "artifact"
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,10 @@ def _hidden(path: Path, root: Path) -> bool:
 
 
 def _body(exercise: Exercise) -> str:
-    return split_header(exercise.solution.read_text(encoding="utf-8"))[1]
+    """Without the imports at its top, which go into the setup cell. A cell that writes a file keeps its own: it is no
+    part of the program that is graded."""
+    text = exercise.solution.read_text(encoding="utf-8")
+    return text if exercise.is_artifact else split_header(text)[1]
 
 
 def _cell(stage: Stage, exercise: Exercise | None, role: str, source: str, lang: str, count: int = 1) -> NotebookNode:
@@ -166,7 +169,8 @@ def _cell(stage: Stage, exercise: Exercise | None, role: str, source: str, lang:
 def _setup(stage: Stage) -> str:
     """The first code cell: every import that a solution needs, and ``check``. Its first line tells the kernel which
     language the notebook speaks (see :func:`grader.text.language`)."""
-    headers = [split_header(exercise.solution.read_text(encoding="utf-8"))[0] for exercise in stage.exercises]
+    solutions = [exercise.solution for exercise in stage.exercises if not exercise.is_artifact]
+    headers = [split_header(file.read_text(encoding="utf-8"))[0] for file in solutions]
     imports = join_headers(line for header in headers for line in header)
     if stage.device == "npu":  # before everything else: a real NPU, or an emulated one with the modules that go with it
         imports = f"import kernels.ascend\n\n{imports}"

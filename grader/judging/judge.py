@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from grader import results
+from grader.artifact import BadArtifact
 from grader.course.catalog import Exercise, Stage
 from grader.inputs import Secret
 from grader.judging import verdicts
 from grader.judging.allowance import Allowance
 from grader.judging.verdicts import Verdict
+from grader.reading.artifacts import Artifacts
 from grader.reading.policy import Policy
 from grader.reading.source import Source
 from grader.reading.submission import Program, shown
@@ -35,6 +37,15 @@ NAMED = 5  # places of failed statements that are named
 log = logging.getLogger("flashdojo")
 
 SubjectFactory = Callable[[frozenset[str]], Subject]
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """What every check of a submission works with."""
+
+    student: str
+    secret: Secret
+    artifacts: Artifacts
 
 
 @dataclass
@@ -72,6 +83,7 @@ def grade_program(
     chosen = [exercise for exercise in stage.exercises if exercises is None or exercise.id in exercises]
     states = [_Underway(exercise, _selected(exercise, only_public)) for exercise in chosen]
     allowance = Allowance()
+    desk = _Desk(student, secret, program.artifacts)
     stumbles: dict[Where | None, str] = {}
     with _subjects(subject_factory) as subject_for:
         later = []
@@ -83,11 +95,12 @@ def grade_program(
                 continue
             subject = allowance.around(subject_for(bans))
             stumbles |= _stumbles(subject)
-            if not _advance(state, subject, source, student, secret, until_interrupted=True):
+            if not _advance(state, subject, source, desk, until_interrupted=True):
                 later.append((state, subject))
         for state, subject in later:  # whatever hangs or crashes waits until the others had their turn
-            _advance(state, subject, source, student, secret, until_interrupted=False)
+            _advance(state, subject, source, desk, until_interrupted=False)
     _point_to_causes(states, source)
+    stumbles = _that_count(stumbles, program, stage)
     broken = next((state.broken for state in states if state.broken), None)
     return results.submission(
         path=shown(program.path),
@@ -96,22 +109,34 @@ def grade_program(
         sha256=program.sha256,
         status="failed" if broken else "graded",
         message=broken,
-        repairs=[*program.repairs, *_skipped(stumbles, states)],
+        repairs=[*program.repairs, *_left_out(program, stage), *_skipped(stumbles, states)],
         seconds=time.perf_counter() - start,
         exercises=[_exercise_row(state) for state in states],
+        artifacts=program.artifacts.digests(),
     )
 
 
 def judge_exercise(
-    exercise: Exercise, subject: Subject, *, student: str = "", secret: Secret | None = None, only_public: bool = True
+    exercise: Exercise,
+    subject: Subject,
+    *,
+    student: str = "",
+    secret: Secret | None = None,
+    only_public: bool = True,
+    artifacts: Artifacts | None = None,
 ) -> dict[str, Any]:
     """The checks of one exercise on any subject, without reading source: what the notebook's ``check`` shows. The
     grader's own mistakes are raised."""
     state = _Underway(exercise, _selected(exercise, only_public))
-    _advance(state, subject, None, student, secret or Secret(), until_interrupted=False)
+    desk = _Desk(student, secret or Secret(), artifacts or Artifacts())
+    _advance(state, subject, None, desk, until_interrupted=False)
     if state.broken:
         raise RuntimeError(state.broken.en)
     return _exercise_row(state)
+
+
+def _left_out(program: Program, stage: Stage) -> tuple[Text, ...]:
+    return program.artifacts.notes if any(exercise.is_artifact for exercise in stage.exercises) else ()
 
 
 def _selected(exercise: Exercise, only_public: bool) -> list[Check]:
@@ -143,7 +168,9 @@ def _subjects(factory: SubjectFactory) -> Iterator[Callable[[frozenset[str]], Su
 
 
 def _ruled_out(exercise: Exercise, source: Source, policy: Policy) -> Verdict | None:
-    """Why the source alone decides the exercise, if it does."""
+    """Why the source alone decides the exercise, if it does. An artifact is judged as it is, whatever made it."""
+    if exercise.is_artifact:
+        return None
     if not source.defines(exercise.name):
         return _missing(exercise, source, None)
     violations = policy.violations(exercise.name, exercise.forbid)
@@ -175,6 +202,13 @@ def _stumbles(subject: Any) -> dict[Where | None, str]:
         return {}
 
 
+def _that_count(stumbles: dict[Where | None, str], program: Program, stage: Stage) -> dict[Where | None, str]:
+    """Without the cells that write an artifact: they ran in the notebook, where the course's own modules are."""
+    writing = {exercise.id for exercise in stage.exercises if exercise.is_artifact}
+    cells = {cell.number for cell in program.cells if cell.grade_id in writing and cell.number is not None}
+    return {place: kind for place, kind in stumbles.items() if place is None or place.cell not in cells}
+
+
 def _skipped(stumbles: dict[Where | None, str], states: list[_Underway]) -> list[Text]:
     """One line about these statements, without those that a verdict points to already."""
     told = {verdict.where for state in states for verdict, _ in state.verdicts.values()}
@@ -201,8 +235,7 @@ def _advance(
     state: _Underway,
     subject: Subject,
     source: Source | None,
-    student: str,
-    secret: Secret,
+    desk: _Desk,
     *,
     until_interrupted: bool,
 ) -> bool:
@@ -221,7 +254,8 @@ def _advance(
         elif state.interrupted >= INTERRUPTIONS:
             verdict = verdicts.given_up(INTERRUPTIONS)
         else:
-            verdict = _run(check, state, Context(subject, check.id, student, secret), source)
+            context = Context(subject, check.id, desk.student, desk.secret, desk.artifacts.files)
+            verdict = _run(check, state, context, source)
         state.verdicts[check.id] = verdict, time.perf_counter() - start
     return True
 
@@ -236,6 +270,8 @@ def _run(check: Check, state: _Underway, context: Context, source: Source | None
         if isinstance(error, Missing) and error.name == exercise.name and source:
             missing = _missing(exercise, source, context.subject)
         return verdicts.of_failure(error, exercise, missing)
+    except BadArtifact as error:
+        return Verdict("failed", verdicts.bad_artifact(error), "artifact-unreadable")
     except NotMeasured as error:
         if check.points == 0:
             return Verdict("not_measured", error.message)

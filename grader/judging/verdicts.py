@@ -101,6 +101,14 @@ def _missing(error: Missing, exercise: Exercise) -> Verdict:
     return Verdict("failed", message, "missing")
 
 
+def bad_artifact(error: Exception) -> Text:
+    return say(
+        "交上的文件读不了：{why}。重新运行写出它的那一格。",
+        "what was handed in cannot be read: {why}. Run the cell that writes it again.",
+        why=clean(error),
+    )
+
+
 def not_defined(name: str, exercise: Exercise) -> Verdict:
     message = say(
         "没有定义 {name}。用 ./dojo reset 文件 {id} 可以取回这道题的骨架。",

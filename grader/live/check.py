@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from grader.judging.judge import grade_program, judge_exercise
 from grader.live.device import device
 from grader.live.subject import LiveSubject
 from grader.progress import FOLDER, Progress
+from grader.reading.artifacts import within
 from grader.reading.submission import Cell, Program
 from grader.syntax import tree_of
 from grader.text import Text
@@ -73,6 +75,7 @@ def _resolve(what: str) -> tuple[Stage, list[Exercise]]:
 
 def _run(stage: Stage, exercises: list[Exercise], scope: dict[str, Any]) -> dict[str, Any]:
     program, here = _history(scope, stage), device(stage.device)
+    program = replace(program, artifacts=within(Path.cwd()))
     written = {name for cell in program.cells for name in _defined(cell)}
     if all(exercise.name in written or exercise.name not in scope for exercise in exercises):
         return grade_program(
@@ -85,7 +88,11 @@ def _run(stage: Stage, exercises: list[Exercise], scope: dict[str, Any]) -> dict
             exercises={exercise.id for exercise in exercises},
         )
     rows = [
-        judge_exercise(exercise, LiveSubject(scope, exercise.forbid, device=here, soc=exercise.soc))
+        judge_exercise(
+            exercise,
+            LiveSubject(scope, exercise.forbid, device=here, soc=exercise.soc),
+            artifacts=program.artifacts,
+        )
         for exercise in exercises
     ]
     return results.submission(path="", student="", stage=stage.id, exercises=rows)

@@ -18,6 +18,7 @@ from grader import paths
 from grader.course import catalog, notebooks
 from grader.course.catalog import Exercise, Stage
 from grader.course.lesson import split_header
+from grader.proving import handed_in
 from grader.proving.runner import Runner
 from grader.proving.samples import SETS, cheat, hostile, right, sample_files, stage_of, wrong
 from grader.proving.tools import TemporaryFile, Unproven, earns_nothing, full_marks, story, with_solutions
@@ -170,7 +171,7 @@ def _skeleton_notebook(stage: Stage, lang: str, runner: Runner) -> None:
 
 def _solved_notebook(stage: Stage, lang: str, runner: Runner) -> None:
     text = notebooks.text_of(notebooks.solve(notebooks.build(stage, lang)))
-    with TemporaryFile(f"{stage.folder}.{lang}.ipynb", text) as path:
+    with TemporaryFile(f"{stage.folder}.{lang}.ipynb", text, handed_in.of_solutions(stage)) as path:
         full_marks(runner.grade(path, stage), f"solutions/{stage.folder}")
 
 
@@ -180,13 +181,13 @@ def _skeleton(stage: Stage, exercise: Exercise, runner: Runner) -> None:
         compile(notebooks.skeleton(exercise, lang), f"{exercise.id} {lang}", "exec")
     imports = "\n".join(split_header(exercise.solution.read_text("utf-8"))[0])
     text = with_solutions(stage, f"{imports}\n\n{notebooks.skeleton(exercise, 'en')}", {exercise.name})
-    with TemporaryFile("skeleton.py", text) as path:
+    beside = handed_in.of_solutions(stage, without=exercise.id if exercise.is_artifact else None)
+    with TemporaryFile("skeleton.py", text, beside) as path:
         (row,) = runner.grade(path, stage, exercises={exercise.id})["exercises"]
     earns_nothing(row, f"the skeleton of {exercise.id} earns points: a check passes without an answer")
-    if any(check["status"] == "failed" and check["misconception"] != "not-implemented" for check in row["checks"]):
-        raise Unproven(
-            f"{exercise.id}: the skeleton fails for another reason than its NotImplementedError: {story(row)}"
-        )
+    reason = "artifact-missing" if exercise.is_artifact else "not-implemented"
+    if any(check["status"] == "failed" and check["misconception"] != reason for check in row["checks"]):
+        raise Unproven(f"{exercise.id}: the skeleton fails for another reason than {reason}: {story(row)}")
 
 
 __all__ = ["KINDS", "SETS", "Proof", "Runner", "Unproven", "collect"]

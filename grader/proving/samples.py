@@ -1,13 +1,15 @@
 """The proof sets under ``tests/``: right answers, wrong answers, cheats, hostile submissions, and what each must get.
 
 A sample begins with ``# flashdojo: exercise=s2-forward check=s2-forward.tails misconception=tail-dropped``; exercises
-of the stage that it does not define are filled in from ``solutions/``.
+of the stage that it does not define are filled in from ``solutions/``. One for an exercise whose answer is a file is
+the program that writes it.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from grader import paths
 from grader.course import catalog
@@ -30,13 +32,18 @@ def sample_files(kind: str) -> list[Path]:
 
 
 def right(file: Path, runner: Runner) -> None:
-    full_marks(runner.grade(file, _stage(file)), file.name)
+    stage = _stage(file)
+    if not any(exercise.is_artifact for exercise in stage.exercises):
+        full_marks(runner.grade(file, stage), file.name)
+        return
+    with _completed(file, stage) as path:
+        full_marks(runner.grade(path, stage), file.name)
 
 
 def wrong(file: Path, runner: Runner) -> None:
     stage, header = _stage(file), header_of(file)
     target = stage.exercise(header["exercise"])
-    with completed(file, stage) as path:
+    with _completed(file, stage) as path:
         (row,) = runner.grade(path, stage, exercises={target.id})["exercises"]
     checks = {check["id"]: check for check in row["checks"]}
     for name in header["check"].split(","):
@@ -57,7 +64,7 @@ def wrong(file: Path, runner: Runner) -> None:
 def cheat(file: Path, runner: Runner) -> None:
     stage = _stage(file)
     targets = {stage.exercise(id).id for id in header_of(file)["exercise"].split(",")}
-    with completed(file, stage) as path:
+    with _completed(file, stage) as path:
         answer = runner.grade(path, stage, exercises=targets)
     for row in answer["exercises"]:
         earns_nothing(row, f"{file.name} cheats and earns points")
@@ -66,7 +73,7 @@ def cheat(file: Path, runner: Runner) -> None:
 def hostile(file: Path, runner: Runner) -> None:
     """``exercise=all`` in its header: loading it is hostile, so nothing is filled in and nothing may be earned."""
     stage, targets = _stage(file), header_of(file)["exercise"]
-    with TemporaryFile(file.name, file.read_bytes()) if targets == "all" else completed(file, stage) as path:
+    with TemporaryFile(file.name, file.read_bytes()) if targets == "all" else _completed(file, stage) as path:
         answer = runner.grade_hostile(path, stage)
     for row in answer["exercises"]:
         if targets == "all" or row["id"] in targets.split(","):
@@ -89,6 +96,11 @@ def stage_of(file: Path) -> str:
         return folder
     header = header_of(file)
     return header.get("stage") or header["exercise"].split("-")[0]
+
+
+def _completed(file: Path, stage: Stage) -> Any:
+    asked = header_of(file)["exercise"].split(",")
+    return completed(file, stage, writes=any(stage.exercise(id).is_artifact for id in asked))
 
 
 def _stage(file: Path) -> Stage:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from grader.course.catalog import Stage
+from grader.proving import handed_in
 from grader.results import FINE
 from grader.syntax import tree_of
 
@@ -16,13 +18,15 @@ class Unproven(AssertionError):
     """The claim does not hold; the message tells the author where and what to change."""
 
 
-def completed(file: Path, stage: Stage) -> Any:
-    """The sample as a file in which the exercises that it leaves out are solved."""
+def completed(file: Path, stage: Stage, *, writes: bool = False) -> Any:
+    """The sample as a file in which the exercises that it leaves out are solved. ``writes``: it is a program that
+    writes its files, and says nothing else."""
     text = file.read_text("utf-8", "surrogateescape")
+    beside = handed_in.of_sample(file, stage) if writes else handed_in.of_solutions(stage)
     try:
         tree = tree_of(text)
     except (SyntaxError, ValueError):
-        return TemporaryFile(file.name, text)
+        return TemporaryFile(file.name, text, beside)
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     names |= {
         target.id
@@ -37,26 +41,31 @@ def completed(file: Path, stage: Stage) -> Any:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    return TemporaryFile(file.name, with_solutions(stage, text, names))
+    return TemporaryFile(file.name, with_solutions(stage, "" if writes else text, names), beside)
 
 
 def with_solutions(stage: Stage, text: str, defined: set[str]) -> str:
     """``text`` behind the solutions of all exercises whose names it does not define."""
-    parts = [exercise.solution.read_text("utf-8") for exercise in stage.exercises if exercise.name not in defined]
+    missing = [exercise for exercise in stage.exercises if exercise.name not in defined and not exercise.is_artifact]
+    parts = [exercise.solution.read_text("utf-8") for exercise in missing]
     return "\n\n".join([*parts, text])
 
 
 class TemporaryFile:
-    """``with TemporaryFile("a.py", text) as path``: a file of that name in a folder of its own."""
+    """``with TemporaryFile("a.py", text) as path``: a file of that name in a folder of its own, with what is handed in
+    beside it."""
 
-    def __init__(self, name: str, content: str | bytes):
-        self.name = name
+    def __init__(self, name: str, content: str | bytes, beside: Mapping[str, bytes] | None = None):
+        self.name, self.beside = name, beside or {}
         self.content = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
     def __enter__(self) -> Path:
         self.folder = tempfile.TemporaryDirectory(prefix="flashdojo-proof-")
         path = Path(self.folder.name, self.name)
         path.write_bytes(self.content)
+        for name, data in self.beside.items():
+            (path.parent / name).parent.mkdir(parents=True, exist_ok=True)
+            (path.parent / name).write_bytes(data)
         return path
 
     def __exit__(self, *_: object) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grader.reading.artifacts import Artifacts, beside
 from grader.reading.magics import neutralise, parse
 from grader.text import LANGUAGES, Text, say
 
@@ -54,16 +55,17 @@ class Program:
     stage: str | None = None  # what the notebook says of itself
     language: str | None = None
     repairs: list[Text] = field(default_factory=list)
+    artifacts: Artifacts = field(default_factory=Artifacts)  # what was handed in beside it
 
 
 def read(path: Path | str) -> Program:
     """The program in a ``.ipynb`` or ``.py``; raises :class:`Unreadable`. Nothing of it is executed."""
     path = Path(path)
-    return parsed(path, contents(path))
+    return parsed(path, contents(path), beside(path))
 
 
-def parsed(path: Path, data: bytes) -> Program:
-    """As :func:`read`, of bytes that were read already; ``path`` tells what they are and names them."""
+def parsed(path: Path, data: bytes, artifacts: Artifacts | None = None) -> Program:
+    """As :func:`read`, of what was read already; ``path`` tells what the bytes are and names them."""
     text = _decode(data, path)
     notebook = _notebook(path, text) if path.suffix.lower() == ".ipynb" else _Notebook([_Raw(None, text)])
     if not any(raw.source.strip() for raw in notebook.cells):
@@ -72,7 +74,8 @@ def parsed(path: Path, data: bytes) -> Program:
         raise _refuse(path, "代码超过 512 KB，请只留下答案。", "larger than 512 KB of code; keep only your answers.")
     repairs = list(notebook.repairs)
     cells = _drop_repeated([_cell(raw, repairs) for raw in notebook.cells], repairs)
-    return Program(path, hashlib.sha256(data).hexdigest(), cells, notebook.stage, notebook.language, repairs)
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Program(path, sha256, cells, notebook.stage, notebook.language, repairs, artifacts or Artifacts())
 
 
 def require_notebook(path: Path) -> None:
