@@ -111,7 +111,7 @@ class Subject(Protocol):
     Names are as in the contract (``softmax``, ``FlashAttentionV1``). Tensors passed in are copied (strides and
     aliasing kept), so nothing that learner code does to them reaches the check. In a stage whose device is the NPU they
     are moved there, as are modules, and results are moved back. A :class:`Provided` among the arguments becomes a
-    callable.
+    callable, or the path of a folder.
     """
 
     def call(self, name: str, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome:

@@ -24,7 +24,9 @@ class Place:
 
     def inward(self, value: Any) -> Any:
         """Nested arguments as learner code gets them."""
-        return value
+        if type(value) is Provided:
+            return make(value, None)
+        return each_tensor(value, lambda tensor: tensor, self.inward)
 
     def outward(self, value: Any) -> Any:
         """Nested results as the wire takes them."""

@@ -1,15 +1,21 @@
-"""Callables that a check hands to learner code. Functions do not travel, so they are made where that code runs."""
+"""What a check hands to learner code and cannot send: functions, and folders with files. Made where that code runs."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Provided:
-    """``Provided("queued_kernel", {"seconds": 0.003, ...})`` among the arguments of a call becomes a function there."""
+    """``Provided("queued_kernel", {"seconds": 0.003, ...})`` among the arguments of a call becomes a function there,
+    that of :func:`grader.checking.folders.folder` the path of a folder."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -18,8 +24,10 @@ class Provided:
 Launch = Callable[[float], None]  # starts work of so many seconds on the device and returns at once
 
 
-def make(provided: Provided, launch: Launch | None) -> Callable[[], None]:
-    """The function itself. Raises :class:`LookupError` for a name that is none of ours, or without a device."""
+def make(provided: Provided, launch: Launch | None) -> Any:
+    """The thing itself. Raises :class:`LookupError` for a name that is none of ours, or without a device."""
+    if provided.name == "folder":
+        return write_folder(**provided.options)
     if provided.name != "queued_kernel" or launch is None:
         raise LookupError(f"{provided.name} cannot be provided here")
     return queued_kernel(launch, **provided.options)
@@ -39,3 +47,15 @@ def queued_kernel(
         calls += 1
 
     return kernel
+
+
+def write_folder(*, name: str, files: Mapping[str, Tensor]) -> str:
+    """The path of a new folder ``name``, in a temporary one, with these files."""
+    top = os.path.join(tempfile.mkdtemp(prefix="given-"), name)
+    os.mkdir(top)
+    for path, data in files.items():
+        place = os.path.join(top, *path.split("/"))
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "wb") as file:
+            file.write(bytes(data.tolist()))
+    return top
