@@ -22,6 +22,7 @@ from grader.vocabulary import Check
 
 KINDS = ("function", "class", "autograd_function", "artifact")
 RULES = ("numpy", "threads", "library_attention", "npu_operator", "autograd", "softmax")
+ALLOWANCES = ("files",)  # what an exercise may use although every other must not
 DEVICES = ("cpu", "npu")
 HINTS = 3
 PLANNED = ("s4", "s5")  # stages of the syllabus that may not be there yet
@@ -81,6 +82,7 @@ class Exercise:
     solution: Path
     checks: list[Check] = field(default_factory=list)  # in the order in which they run
     soc: str | None = None  # the NPU that it runs on, where that matters: "Ascend910B3"
+    allow: tuple[str, ...] = ()  # of ALLOWANCES
 
     @property
     def is_artifact(self) -> bool:
@@ -236,6 +238,7 @@ def _exercise(row: Mapping[str, Any], stage_id: str, folder: str) -> Exercise:
         reading=tuple(Reading(_text(entry["title"]), entry["url"]) for entry in row.get("reading", ())),
         forbid=tuple(row.get("forbid", ())),
         soc=row.get("soc"),
+        allow=tuple(row.get("allow", ())),
         solution=paths.SOLUTIONS / folder / row["solution"],
     )
 
@@ -277,6 +280,9 @@ def _exercise_problems(stage: Stage) -> Iterable[str]:
         for rule in exercise.forbid:
             if rule not in RULES:
                 yield f"exercise {exercise.id}: forbids {rule!r}, which is none of {', '.join(RULES)}"
+        for allowance in exercise.allow:
+            if allowance not in ALLOWANCES:
+                yield f"exercise {exercise.id}: allows {allowance!r}, which is none of {', '.join(ALLOWANCES)}"
         if exercise.soc and stage.device != "npu":
             yield f"exercise {exercise.id}: soc {exercise.soc!r}, but the stage's device is {stage.device}"
         texts = (exercise.title, exercise.summary, *exercise.hints, *(entry.title for entry in exercise.reading))

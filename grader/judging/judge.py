@@ -173,7 +173,7 @@ def _ruled_out(exercise: Exercise, source: Source, policy: Policy) -> Verdict | 
         return None
     if not source.defines(exercise.name):
         return _missing(exercise, source, None)
-    violations = policy.violations(exercise.name, exercise.forbid)
+    violations = policy.violations(exercise.name, exercise.forbid, exercise.allow)
     if violations:
         first = violations[0]
         return Verdict("failed", first.message, f"forbidden-{first.rule}", where=first.where)

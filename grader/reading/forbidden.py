@@ -74,6 +74,10 @@ _NUMPY = re.compile(
     r"^numpy\.(matmul|dot|einsum|tensordot|inner|vdot|from_dlpack|frombuffer|fromiter|linalg|stack|concatenate"
     r"|as(any|contiguous|fortran)?array|array)\b"
 )
+# what an exercise whose answer reads a folder may use (``allow = ["files"]``), unless it leads on to another module
+_FILES = re.compile(
+    r"^(open|io(\.open)?|pathlib(\.\w+)*|glob(\.\w+)*|os(\.(path(\.\w+)*|listdir|scandir|walk|fspath|sep))?)$"
+)
 _LOOKS_UP = re.compile(r"^(operator\.(attrgetter|methodcaller)|string\.Formatter)\b")
 _TYPES = re.compile(r"^types\.(Function|Lambda|Code|Cell|Method|Frame|Module)Type\b")
 _SYS = re.compile(
@@ -161,6 +165,13 @@ def rules_of_string(text: str) -> frozenset[str]:
         return frozenset({"escape"})
     name = text.rsplit(".", 1)[-1]
     return frozenset(rules_of_attribute(name) & {"library_attention", "npu_operator", "softmax", "escape"})
+
+
+@cache
+def reads_files(what: str) -> bool:
+    """Whether this (``open``, ``pathlib.Path``, ``os.listdir``) does no more than find and read files."""
+    leads_on = any(name.lstrip("_") in _HELD for name in what.split(".")[1:])
+    return bool(_FILES.search(what)) and not leads_on
 
 
 @cache

@@ -912,9 +912,9 @@ def test_what_a_definition_uses_is_known() -> None:
 
 @pytest.mark.parametrize("stage", [stage.id for stage in catalog.load(strict=False, checks=False).stages])
 def test_the_worked_solutions_break_no_rule(stage: str) -> None:
-    exercises = catalog.load(strict=False, checks=False).stage(stage).exercises
+    exercises = [e for e in catalog.load(strict=False, checks=False).stage(stage).exercises if not e.is_artifact]
     policy = Policy(Source(program("\n".join(exercise.solution.read_text("utf-8") for exercise in exercises))))
-    assert {e.id: policy.violations(e.name, e.forbid) for e in exercises} == {e.id: [] for e in exercises}
+    assert {e.id: policy.violations(e.name, e.forbid, e.allow) for e in exercises} == {e.id: [] for e in exercises}
 
 
 @pytest.mark.parametrize(
