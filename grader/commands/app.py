@@ -7,12 +7,9 @@ from typing import Annotated
 
 import typer
 
-from grader.text import say
-
-
-def _help(zh: str, en: str) -> str:
-    return str(say(zh, en))
-
+from grader.commands.options import JsonOption
+from grader.commands.options import in_language as _help
+from grader.commands.profile.table import profile
 
 app = typer.Typer(
     add_completion=False,
@@ -25,6 +22,7 @@ app = typer.Typer(
     ),
 )
 dev = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_help("作者工具", "For authors of the course"))
+app.add_typer(profile, name="profile")
 app.add_typer(dev, name="dev")
 instructor = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=_help("教师工具", "For instructors"))
 app.add_typer(instructor, name="instructor")
@@ -34,9 +32,6 @@ app.add_typer(ci, name="ci")
 StageOption = Annotated[str | None, typer.Option("--stage", help=_help("阶段，如 s2", "the stage, such as s2"))]
 FolderOption = Annotated[
     Path | None, typer.Option("--dir", help=_help("工作目录（默认 work/<阶段>）", "work folder (default work/<stage>)"))
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help=_help("在标准输出打印一个 JSON 文档", "print one JSON document"))
 ]
 ExerciseArgument = Annotated[str, typer.Argument(metavar="EXERCISE", help=_help("如 s2-forward", "such as s2-forward"))]
 TargetArgument = Annotated[
