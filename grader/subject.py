@@ -61,7 +61,7 @@ class Outcome:
     changed: tuple[str, ...] = ()  # inputs whose bytes differ after the call: "0", "1", "q", ...
     differentiable: tuple[bool, ...] = ()  # requires_grad of each tensor of ``value``, in order
     devices: tuple[str, ...] = ()  # where each tensor of ``value`` was: "cpu", "npu:0"; ``value`` is on the CPU
-    seconds: float = 0.0
+    seconds: float = 0.0  # by the clock; of a timed call, of CPU
     trace: Trace | None = None  # when asked with observe=True
     peak_bytes: int | None = None  # growth of the resident set during the call, when asked with memory=True
     held_bytes: int | None = None  # held before the call beyond an empty program, and used during it (memory=True)
@@ -116,6 +116,15 @@ class Subject(Protocol):
 
     def call(self, name: str, /, *args: Any, observe: bool = False, memory: bool = False, **kwargs: Any) -> Outcome:
         """``name(*args, **kwargs)``; for an ``autograd.Function``, ``name.apply(*args, **kwargs)``."""
+        ...
+
+    def timed(self, name: str, /, *args: Any, **kwargs: Any) -> Outcome:
+        """As :meth:`call`; ``seconds`` is the CPU time that the function itself took, in all threads."""
+        ...
+
+    def beside(self, source: str) -> Subject:
+        """A program of the course's own under the same conditions, to compare with. The caller closes it, if it can be
+        closed."""
         ...
 
     def construct(self, name: str, /, *args: Any, **kwargs: Any) -> int:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,10 +35,6 @@ class Copies:
         return value
 
     def _provide(self, value: Provided) -> Any:
-        if value.name == "folder":  # it goes when the copies do, after the call
-            made = make(value, None)
-            weakref.finalize(self, shutil.rmtree, Path(made).parent, ignore_errors=True)
-            return made
         if value.name != "forward":
             return make(value, self.device.launch)
         module, x = self.objects[value.options["handle"]], self.copy(value.options["x"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ class Provided:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
+
+_written: list[str] = []  # folders that were written and are still there
 
 Launch = Callable[[float], None]  # starts work of so many seconds on the device and returns at once
 
@@ -51,7 +54,9 @@ def queued_kernel(
 
 def write_folder(*, name: str, files: Mapping[str, Tensor]) -> str:
     """The path of a new folder ``name``, in a temporary one, with these files."""
-    top = os.path.join(tempfile.mkdtemp(prefix="given-"), name)
+    around = tempfile.mkdtemp(prefix="given-")
+    _written.append(around)
+    top = os.path.join(around, name)
     os.mkdir(top)
     for path, data in files.items():
         place = os.path.join(top, *path.split("/"))
@@ -59,3 +64,9 @@ def write_folder(*, name: str, files: Mapping[str, Tensor]) -> str:
         with open(place, "wb") as file:
             file.write(bytes(data.tolist()))
     return top
+
+
+def clear() -> None:
+    """Remove the folders that were written."""
+    while _written:
+        shutil.rmtree(_written.pop(), ignore_errors=True)

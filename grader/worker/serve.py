@@ -19,7 +19,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from . import curtains, place, wire
+from . import curtains, place, provided, wire
 from .memory import trim, warm_up
 from .observer import Observer
 from .program import Missing, OutOfTime, Program, report
@@ -39,12 +39,14 @@ def digest(storage: torch.UntypedStorage) -> str:
 
 
 class Worker:
-    """Answers ``load prepare call construct state load_state forward backward``."""
+    """Answers ``load prepare call construct state load_state forward backward hold go fetch``."""
 
     def __init__(self, connection: socket.socket):
         self.connection = connection
         self.program: Program | None = None
         self.objects: list[Any] = []
+        self.held: wire.Frame | None = None  # a call that waits for its start
+        self.result: Any = None  # of it, until it is fetched
         self.patience = Patience()
 
     def serve(self) -> None:
@@ -81,6 +83,8 @@ class Worker:
             head = {"timeout": True, "where": self.program.loop(error) if self.program else None}
         except BaseException as error:
             head = {"raised": report(error, self.program.where(error) if self.program else None)}
+        finally:
+            provided.clear()
         wire.send(self.connection.sendall, head)
 
     def do_load(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
@@ -98,6 +102,27 @@ class Worker:
     def do_call(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
         args, kwargs = place.current.inward(frame.body)
         return self._run(frame, self._program.function(frame.head["name"]), args, kwargs)
+
+    def do_hold(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        """The arguments of a call whose time is measured. The judge does that, by the clock of this process: between
+        ``go`` and its answer nothing but learner code runs."""
+        self._program.function(frame.head["name"])  # raises when there is none
+        self.held, self.result = frame, None
+        return {"ok": True}, None
+
+    def do_go(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        assert self.held is not None
+        args, kwargs = place.current.inward(self.held.body)
+        function = self._program.function(self.held.head["name"])
+        if curtains.other_threads():
+            raise RuntimeError("threads are not allowed: they would work while nobody measures")
+        value = settled(function(*args, **kwargs))
+        self.result = plain(place.current.outward(value))  # complete: nothing is left to do when it is fetched
+        return {"ok": True}, None
+
+    def do_fetch(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
+        assert self.held is not None
+        return {"ok": True, "digests": [digest(storage) for storage in self.held.storages]}, self.result
 
     def do_construct(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
         args, kwargs = frame.body
