@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from grader.reading.artifacts import MAX_BYTES, Artifacts, declared, limited, shared
+from grader.reading.artifacts import MAX_BYTES, Artifacts, declared, limited, shared, skipped
 from grader.reading.submission import MAX_FILE, Unreadable, fitting, shown
 from grader.text import Text, say
 
@@ -110,7 +110,11 @@ def _below(
 ) -> dict[str, zipfile.ZipInfo]:
     """Members of the folder that belong to one of these artefacts, by their path in it."""
     inside = {path.relative_to(folder): info for path, info in infos.items() if path.is_relative_to(folder)}
-    return {path.as_posix(): info for path, info in sorted(inside.items()) if path.parts and path.parts[0] in names}
+    return {
+        path.as_posix(): info
+        for path, info in sorted(inside.items())
+        if path.parts and path.parts[0] in names and not any(skipped(part) for part in path.parts)
+    }
 
 
 def _unpacked(file: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Iterator[tuple[str, bytes]]:

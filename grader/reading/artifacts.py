@@ -128,10 +128,15 @@ def _files(path: Path, notes: list[Text]) -> Iterator[Path]:
         with os.scandir(path) as entries:
             below = sorted(entry.name for entry in entries)
         for name in below:
-            if not name.startswith(".") and name != "__pycache__":
+            if not skipped(name):
                 yield from _files(path / name, notes)
     elif path.is_file():
         yield path
+
+
+def skipped(name: str) -> bool:
+    """Whether a file or folder of this name is left out: systems and Jupyter put it there."""
+    return name.startswith(".") or name == "__pycache__"
 
 
 def _contents(file: Path) -> bytes | None:
