@@ -12,8 +12,8 @@ def utilisation(kernels: list, soc: dict) -> dict:
     attention_share: durations of FlashAttentionScore and FlashAttentionScoreGrad over total_us;
     tflops: 1e12 operations per second of these kernels: their operations over their durations. A forward does
         4 * B * N1 * D * visible, a Grad 2.5 times that; input_shapes[0] is q [B, N1, S1, D], input_shapes[1] is k
-        [B, N2, S2, D]; visible = S1 * S2, or with a mask (a 7th input that is there: input_shapes[6] not empty) the
-        pairs with j <= i + S2 - S1;
+        [B, N2, S2, D]; visible = S1 * S2, or with a mask the pairs with j <= i + S2 - S1. The mask is the 7th input
+        (input_shapes[6]) of the forward and the 8th (input_shapes[7]) of a Grad, there if not empty;
     mfu: tflops over the peak of the chip, cores * mhz * 8192 operations per microsecond.
     """
     # zh: 第 1 步：各流水线的占比，按时间加权。
@@ -39,10 +39,11 @@ def utilisation(kernels: list, soc: dict) -> dict:
 
     def flops(k):
         (b, n, s1, d), s2 = k["input_shapes"][0], k["input_shapes"][1][2]
+        grad = k["type"].endswith("Grad")
         visible = s1 * s2
-        if len(k["input_shapes"]) > 6 and k["input_shapes"][6]:
+        if any(k["input_shapes"][6 + grad : 7 + grad]):
             visible = sum(min(s2, max(0, i + s2 - s1 + 1)) for i in range(s1))
-        return 4 * b * n * d * visible * (2.5 if k["type"].endswith("Grad") else 1)
+        return 4 * b * n * d * visible * (2.5 if grad else 1)
 
     attention = [k for k in kernels if k["type"] in ("FlashAttentionScore", "FlashAttentionScoreGrad")]
     time = sum(k["duration_us"] for k in attention)

@@ -49,12 +49,23 @@ def occupancy(run: Run) -> float | None:
     return ratio(busy, cores * sum(k["duration_us"] for k in rows))
 
 
-def flops(kernel: Kernel, *, visible: Callable[[int, int], float] | None = None, grad: float = 2.5) -> float:
+def mask_slot(kernel: Kernel) -> int:
+    """Where atten_mask is among the inputs: a Grad has dy before it."""
+    return 7 if kernel["type"].endswith("Grad") else 6
+
+
+def flops(
+    kernel: Kernel,
+    *,
+    visible: Callable[[int, int], float] | None = None,
+    grad: float = 2.5,
+    slot: Callable[[Kernel], int] = mask_slot,
+) -> float:
     """``visible(S1, S2)``: the pairs that a mask leaves."""
     shapes = kernel["input_shapes"]
     (batch, heads, seq_q, head_dim), seq_kv = shapes[0], shapes[1][2]
     pairs: float = seq_q * seq_kv
-    if len(shapes) > 6 and shapes[6]:
+    if any(shapes[slot(kernel) : slot(kernel) + 1]):
         pairs = (visible or causal)(seq_q, seq_kv)
     return 4.0 * batch * heads * head_dim * pairs * (grad if kernel["type"].endswith("Grad") else 1)
 
@@ -205,6 +216,8 @@ RATE: list[tuple[str, Callable[[Run], Any]]] = [
     ("flops-mask-half", _rate(visible=lambda s1, s2: s1 * (s1 + 1) / 2)),
     ("flops-mask-half", _rate(visible=lambda s1, s2: sum(min(s2, i + 1) for i in range(s1)))),
     ("flops-mask-half", _rate(visible=lambda s1, s2: sum(min(s2, max(0, i + s2 - s1)) for i in range(s1)))),
+    ("flops-mask-slot", _rate(slot=lambda kernel: 6)),
+    ("flops-mask-slot", _rate(slot=lambda kernel: 7)),
     ("flops-backward", _rate(grad=1)),
     ("flops-backward", _rate(grad=2)),
     ("flops-backward", _rate(grad=3.5)),
@@ -232,7 +245,7 @@ def draw(rng: np.random.Generator, types: Sequence[str], *, gaps: bool = False) 
         kernel["block_num"] = int(rng.integers(cores // 3, 2 * cores))
         kernel["core"] = "MIX_AIC" if kind in ATTENTION else "AI_CORE" if kind == "MatMulV3" else "AI_VECTOR_CORE"
         if kind in ATTENTION:
-            kernel["input_shapes"] = _shapes(rng, masked=n % 2 == 1)
+            kernel["input_shapes"] = _shapes(rng, kind, masked=n % 2 == 1)
         if not (gaps and n % 3 == 2):
             _count(rng, kernel, cores)
         kernels.append(kernel)
@@ -249,10 +262,12 @@ def _count(rng: np.random.Generator, kernel: Kernel, cores: int) -> None:
         kernel["cube_utilization"] = float(f"{100 * busy / cores / kernel['duration_us']:.3f}")
 
 
-def _shapes(rng: np.random.Generator, masked: bool) -> list[list[int]]:
+def _shapes(rng: np.random.Generator, kind: str, masked: bool) -> list[list[int]]:
     batch, group, kv_heads = (int(x) for x in rng.integers([1, 2, 1], [4, 5, 4]))
     seq_q, seq_kv = (int(x) for x in rng.choice([192, 320, 448, 576, 704, 832], 2, replace=False))
     head_dim = int(rng.choice([64, 128]))
     kv = [batch, kv_heads, seq_kv, head_dim]
-    mask = [2048, 2048] if masked else []
-    return [[batch, group * kv_heads, seq_q, head_dim], kv, kv, [], [], [], mask]
+    query, mask = [batch, group * kv_heads, seq_q, head_dim], [2048, 2048] if masked else []
+    if kind == "FlashAttentionScore":
+        return [query, kv, kv, [], [], [], mask]
+    return [query, kv, kv, query, [], [], [], mask, [*query[:3], 8], [*query[:3], 8], [], query]
