@@ -22,6 +22,7 @@ from grader.text import Text, say
 SCHEMA_VERSION = 1
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 FINE = ("passed", "not_measured")  # statuses of checks that found nothing wrong
+NOTHING_TO_SAY = say("通过", "passed")  # of a check that passed
 MAX_ITEMS = 4096  # of any one list or table in the evidence
 MAX_TEXT = 500  # characters of anything learner code says
 

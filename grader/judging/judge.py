@@ -205,7 +205,7 @@ def _stumbles(subject: Any) -> dict[Where | None, str]:
 def _that_count(stumbles: dict[Where | None, str], program: Program, stage: Stage) -> dict[Where | None, str]:
     """Without the cells that write an artifact: they ran in the notebook, where the course's own modules are."""
     writing = {exercise.id for exercise in stage.exercises if exercise.is_artifact}
-    cells = {cell.number for cell in program.cells if cell.grade_id in writing and cell.number is not None}
+    cells = {cell.number for cell in program.cells if (cell.grade_id or "").removesuffix("-answer") in writing}
     return {place: kind for place, kind in stumbles.items() if place is None or place.cell not in cells}
 
 
@@ -294,7 +294,7 @@ def _run(check: Check, state: _Underway, context: Context, source: Source | None
             text=results.clean(error),
         )
         return Verdict("error", state.broken)
-    return verdicts.passed()
+    return verdicts.passed(context)
 
 
 def _point_to_causes(states: list[_Underway], source: Source) -> None:

@@ -8,13 +8,11 @@ from typing import Any
 
 from grader.course.catalog import Exercise
 from grader.reading.forbidden import MESSAGES
-from grader.results import clean
+from grader.results import NOTHING_TO_SAY, clean
 from grader.subject import Crashed, Missing, Raised, SubjectError, TimedOut, Where, position
 from grader.text import Text, listed, say
-from grader.vocabulary import CheckFailed
+from grader.vocabulary import CheckFailed, Context
 from grader.worker.names import REFUSALS
-
-PASSED = say("通过", "passed")
 
 KIND_NAMES = {
     "function": say("函数", "a function"),
@@ -48,8 +46,9 @@ class Verdict:
     where: Where | None = None
 
 
-def passed() -> Verdict:
-    return Verdict("passed", PASSED)
+def passed(context: Context) -> Verdict:
+    message, evidence = context.remark or (NOTHING_TO_SAY, {})
+    return Verdict("passed", message, evidence=dict(evidence))
 
 
 def blocked(needs: list[str]) -> Verdict:

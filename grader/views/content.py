@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grader.course import catalog
-from grader.results import FINE
+from grader.results import FINE, NOTHING_TO_SAY
 from grader.subject import Where, position
 from grader.text import Text, listed, say
 from grader.views.facts import as_number, facts
@@ -25,7 +25,7 @@ STATUS = {
 }
 
 COLON = say("：", ": ")
-ABSENT = ("missing", "not-implemented")
+ABSENT = ("missing", "not-implemented", "artifact-missing")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ class Line:
     @property
     def name(self) -> str:
         return self.id.split(".", 1)[-1]
+
+    @property
+    def remark(self) -> Text | None:
+        """What a check that passed has to say all the same."""
+        return self.message if self.status == "passed" and self.message != NOTHING_TO_SAY else None
 
     @property
     def mark(self) -> str:

@@ -83,6 +83,7 @@ def _exercise(block: Block, lang: str) -> str:
     parts += [_card(line, lang) for line in block.problems if line.status != "blocked" and not line.repeats]
     if block.waiting:
         parts.append(f'<p class="dim">{_t(block.waiting, lang)}</p>')
+    parts += [f'<p class="dim">{_t(line.remark, lang)}</p>' for line in block.lines if line.remark]
     if block.passed:
         parts.append(f'<p class="all">✓ {_t(say("全部通过", "All checks passed"), lang)}</p>')
     else:

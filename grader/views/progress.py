@@ -16,13 +16,7 @@ from grader.views.terminal import console
 @contextmanager
 def progress_bar(title: Text, total: int | None = None) -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
     """Yields ``on_progress(done, total, submission)`` of :func:`grader.batch.run.grade_entries`."""
-    screen = console(sys.stderr)
-    left = TextColumn(str(say("剩余", "left")), style="progress.remaining")
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left,
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    with _bar() as bar:
         task = bar.add_task(str(title), total=total)
 
         def on_progress(done: int, total: int, submission: dict[str, Any]) -> None:
@@ -30,6 +24,24 @@ def progress_bar(title: Text, total: int | None = None) -> Iterator[Callable[[in
             bar.update(task, completed=done, total=total, description=f"{title}  {name[:24]}")
 
         yield on_progress
+
+
+@contextmanager
+def counting(title: Text, total: int) -> Iterator[Callable[[int], None]]:
+    """Yields what is to be told how many of ``total`` are done."""
+    with _bar() as bar:
+        task = bar.add_task(str(title), total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _bar() -> Progress:
+    screen = console(sys.stderr)
+    left = TextColumn(str(say("剩余", "left")), style="progress.remaining")
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left,
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
 
 
 @contextmanager

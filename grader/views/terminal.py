@@ -130,6 +130,8 @@ def _line(line: Line, lang: str) -> RenderableType:
     head.append(f"  {line.name}  {number(line.earned)}/{number(line.points)}", style="bright_black")
     if line.status == "not_measured":
         head.append(f"  {STATUS[line.status].pick(lang)}", style="bright_black")
+    if line.remark:
+        return Group(head, Padding(Styled(line.remark.pick(lang)), (0, 0, 0, 4), expand=False))
     if line.repeats or line.status in FINE:
         return head
     details: list[RenderableType] = []
