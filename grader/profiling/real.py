@@ -70,7 +70,7 @@ def obstacle(tool: str) -> Text | None:
     if tool == "msprof" and shutil.which("msprof") is None:
         return say(
             "PATH 里没有 msprof：它随 CANN Toolkit 安装，先 source CANN 的 set_env.sh，或用 --tool torch。",
-            "msprof is not on PATH: it comes with the CANN Toolkit. source CANN's set_env.sh first, or use --tool torch.",
+            "msprof is not on PATH: it comes with the CANN Toolkit. source its set_env.sh first, or use --tool torch.",
         )
     return None
 

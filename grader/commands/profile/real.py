@@ -73,7 +73,7 @@ def _folder(out: Path) -> Path:
         stop(
             say(
                 "采集工具只接受字母、数字、下划线和连字符组成的路径，{out} 不行。请用 --out 指定别处。",
-                "the recorders take paths of letters, digits, _ and - only, and {out} is none. Name another with --out.",
+                "the recorders take paths of letters, digits, _ and - only, not {out}. Name another with --out.",
                 out=path,
             )
         )

@@ -1,4 +1,4 @@
-"""The commands of ``flashdojo profile``: names, options and help texts. What they do is in the modules beside this one."""
+"""The commands of ``flashdojo profile``: names, options, help texts. What they do is in the modules beside this one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ profile = typer.Typer(
     rich_markup_mode=None,
     help=_help(
         "性能：预测一个算子多快、瓶颈在哪，生成和阅读 profile；--real SCRIPT 在真实 NPU 上采集",
-        "Performance: how fast a kernel is and what bounds it, profiles written and read; --real SCRIPT records on an NPU",
+        "Performance: how fast a kernel is and why, profiles written and read; --real SCRIPT records on an NPU",
     ),
 )
 
@@ -40,12 +40,13 @@ ShapeOption = Annotated[
 DtypeOption = Annotated[str, typer.Option("--dtype", metavar="fp16|bf16", help=_help("元素类型", "of the elements"))]
 MaskOption = Annotated[str, typer.Option("--mask", metavar="none|causal", help=_help("掩码", "the mask"))]
 ScheduleOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--schedule",
         metavar="NAME|FILE",
         help=_help(
-            "调度：v0……v8、example、minimal、cann、pto，或 JSON 文件", "v0 ... v8, example, minimal, cann, pto, or JSON"
+            "调度：v0……v8、example、minimal、cann、pto，或 JSON 文件（默认：950 用 v8，910B 用 cann）",
+            "v0 ... v8, example, minimal, cann, pto, or a JSON file (default: v8 on a 950, cann on a 910B)",
         ),
     ),
 ]
@@ -66,7 +67,7 @@ def predict(
     shape: ShapeOption = "1,16,16,4096,4096,128",
     dtype: DtypeOption = "fp16",
     mask: MaskOption = "none",
-    schedule: ScheduleOption = "v8",
+    schedule: ScheduleOption = None,
     as_json: JsonOption = False,
 ) -> int:
     from grader.commands.profile.predict import predict
@@ -116,7 +117,7 @@ def write(
     shape: ShapeOption = "1,16,16,4096,4096,128",
     dtype: DtypeOption = "fp16",
     mask: MaskOption = "none",
-    schedule: ScheduleOption = "v8",
+    schedule: ScheduleOption = None,
     training_step: Annotated[
         bool,
         typer.Option("--training-step", help=_help("小模型的完整训练步", "whole steps of the course's small model")),
@@ -133,8 +134,15 @@ def write(
         ),
     ] = "block-num",
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help=_help("写到该目录下", "folder to write into"))
-    ] = Path("profiles"),
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help=_help(
+                "写到该目录下（默认：profiles/芯片-调度）", "folder to write into (default: profiles/SOC-SCHEDULE)"
+            ),
+        ),
+    ] = None,
 ) -> int:
     from grader.commands.profile.write import write
 

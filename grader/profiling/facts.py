@@ -1,0 +1,103 @@
+"""The numbers of a profile's page, from the profile alone: how long, on what, how much of the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from kernels.perf import Soc
+from kernels.profiles import Device, Kernel, Profile
+from kernels.profiles.kernel import Shapes
+
+FORWARD, BACKWARD = "FlashAttentionScore", "FlashAttentionScoreGrad"
+
+
+@dataclass(frozen=True)
+class TypeRow:
+    """All kernels of one type. ``share``: of the kernels' time."""
+
+    type: str
+    core: str | None
+    count: int
+    total_us: float
+    mean_us: float
+    longest_us: float
+    share: float
+
+
+def with_chip(profile: Profile, soc: Soc | None) -> Profile:
+    """The profile with what the chip's table knows and its files do not say."""
+    if soc is None:
+        return profile
+    known, table = profile.device or Device(), vars(Device.of(soc))
+    device = replace(known, **{name: table[name] for name, value in vars(known).items() if value is None})
+    return replace(profile, device=device, kernels=[replace(kernel, device=device) for kernel in profile.kernels])
+
+
+def by_type(kernels: Sequence[Kernel]) -> list[TypeRow]:
+    """Longest in total first."""
+    groups: dict[tuple[str, str | None], list[float]] = {}
+    for kernel in kernels:
+        groups.setdefault((kernel.type, kernel.core), []).append(kernel.duration_us)
+    whole = sum(map(sum, groups.values())) or 1.0
+    rows = [
+        TypeRow(name, core, len(times), sum(times), sum(times) / len(times), max(times), sum(times) / whole)
+        for (name, core), times in groups.items()
+    ]
+    return sorted(rows, key=lambda row: -row.total_us)
+
+
+def span_us(kernels: Iterable[Kernel]) -> tuple[float, float] | None:
+    """From the first start to the last end, and how long of it at least one kernel ran. None without times."""
+    spans = sorted((k.start_ns, k.end_ns) for k in kernels if k.start_ns is not None and k.end_ns is not None)
+    if not spans:
+        return None
+    busy, reached = 0, spans[0][0]
+    for start, end in spans:
+        busy += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return (reached - spans[0][0]) / 1000, busy / 1000
+
+
+def flops(kernel: Kernel) -> float | None:
+    """Two per multiply-add, from the shapes, of attention and of matrix products; None where they do not tell.
+
+    A square mask counts as causal, for which half of the scores are needed; the backward pass is 2.5 forward passes.
+    """
+    shapes = kernel.input_shapes
+    if not shapes or len(shapes) < 2 or shapes[0] is None or shapes[1] is None:
+        return None
+    if kernel.type in (FORWARD, BACKWARD):
+        return _attention(shapes[0], shapes[1], shapes[3:], 2.5 if kernel.type == BACKWARD else 1.0)
+    if "MatMul" in kernel.type and kernel.output_shapes and kernel.output_shapes[0] is not None:
+        return _matmul(shapes[0], shapes[1], kernel.output_shapes[0])
+    return None
+
+
+def _attention(q: Sequence[int], k: Sequence[int], others: Shapes, passes: float) -> float | None:
+    """BNSD, BSND, BSH or SBH: the longest axis but the last is the sequence (packed layouts do not tell)."""
+    if len(q) != len(k) or len(q) not in (3, 4) or not all(q) or not all(k):
+        return None
+    axis = max(range(len(q) - 1), key=lambda place: (q[place] * k[place], place))
+    seq_q, seq_kv = q[axis], k[axis]
+    pairs = float(seq_q * seq_kv)
+    if any(shape is not None and len(shape) == 2 and shape[0] == shape[1] for shape in others):
+        rows = min(seq_q, seq_kv)
+        pairs = rows * (2 * seq_kv - rows + 1) / 2
+    return passes * 4.0 * prod(q) / seq_q * pairs
+
+
+def _matmul(one: Sequence[int], other: Sequence[int], out: Sequence[int]) -> float | None:
+    """m x k and k x n, either of them transposed, a batch in front or not: the sizes alone give k."""
+    if min(len(one), len(other), len(out)) < 2 or not all(out):
+        return None
+    batch = prod(out[:-2]) if len(other) > 2 else 1
+    return 2.0 * prod(out) * (prod(one) * prod(other) / prod(out) / batch) ** 0.5
+
+
+def peak_tflops(device: Device | None) -> float | None:
+    """Of the Cube in 16 bits: cores x MHz x 2 x 4096, as the vendor's MFU tool counts."""
+    if device is None or not device.cores or not device.mhz:
+        return None
+    return device.cores * device.mhz * 2 * 4096 / 1e6

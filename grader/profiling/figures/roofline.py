@@ -1,0 +1,74 @@
+"""The roofline: what the memory and the Cube allow at an arithmetic intensity, and where the kernels are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from grader.profiling.figures.frame import BLUE, GREEN, GREY, ORANGE, figure
+from grader.text import say
+
+EDGE = 4.0  # how far the picture reaches beyond what it shows, as a factor
+
+
+@dataclass(frozen=True)
+class Point:
+    """A kernel: floating-point operations per byte that it must move, and teraflops that it reached."""
+
+    name: str
+    intensity: float
+    tflops: float
+    before: bool = False
+
+
+def roofline(points: Sequence[Point], peak: float, bandwidths: dict[str, float], lang: str) -> go.Figure:
+    """``peak`` in TFLOPS, ``bandwidths`` by memory in TB/s."""
+    ridges = [peak / bandwidth for bandwidth in bandwidths.values()]
+    low = min([*ridges, *(point.intensity for point in points)]) / EDGE
+    high = max([*ridges, *(point.intensity for point in points)]) * EDGE
+    floor = min([bandwidth * low for bandwidth in bandwidths.values()] + [point.tflops / EDGE for point in points])
+    picture = figure(420, showlegend=True, legend_y=-0.2)
+    for (name, bandwidth), colour in zip(bandwidths.items(), (GREY, ORANGE), strict=False):
+        ridge = peak / bandwidth
+        picture.add_scatter(
+            name=say("{name} {it:.1f} TB/s", "{name} {it:.1f} TB/s", name=name, it=bandwidth).pick(lang),
+            x=[low, ridge, high],
+            y=[bandwidth * low, peak, peak],
+            mode="lines",
+            line={"color": colour, "width": 2},
+            hoverinfo="skip",
+        )
+    for label, old, colour, symbol in (
+        (say("之前", "before"), True, GREY, "circle-open"),
+        (say("算子", "kernels") if not any(p.before for p in points) else say("之后", "after"), False, BLUE, "circle"),
+    ):
+        chosen = [point for point in points if point.before == old]
+        if chosen:
+            picture.add_scatter(
+                name=label.pick(lang),
+                x=[point.intensity for point in chosen],
+                y=[point.tflops for point in chosen],
+                mode="markers",
+                marker={"color": colour, "size": 11, "symbol": symbol, "line": {"width": 2, "color": colour}},
+                text=[point.name for point in chosen],
+                hovertemplate="%{text}<br>%{x:.3g} FLOP/B, %{y:.4g} TFLOPS<extra></extra>",
+            )
+    picture.add_scatter(
+        name=say("Cube 峰值 {it:.0f} TFLOPS", "Cube peak {it:.0f} TFLOPS", it=peak).pick(lang),
+        x=[low, high],
+        y=[peak, peak],
+        mode="lines",
+        line={"color": GREEN, "width": 1.5, "dash": "dot"},
+        hoverinfo="skip",
+    )
+    picture.update_xaxes(type="log", title={"text": "FLOP / B"})
+    picture.update_yaxes(type="log", title={"text": "TFLOPS"}, range=_decades(floor, peak * 2))
+    return picture
+
+
+def _decades(low: float, high: float) -> list[float]:
+    from math import log10
+
+    return [log10(low), log10(high)]
