@@ -137,7 +137,7 @@ def _l0(shape: Shape, s: Schedule) -> dict[str, dict[str, int]]:
 def _ub(shape: Shape, s: Schedule) -> dict[str, int]:
     """Of one vector core, which has half the rows. Row maxima, sums and factors: 108 bytes a row, upstream counts."""
     e, rows, d = shape.element_bytes, (s.block_q + 1) // 2, shape.head_dim
-    parts = {"O accumulator": 4 * rows * d, "row statistics": 108 * rows, "scalars": 512}
+    parts: dict[str, int] = {}
     if s.shared_so:
         parts["S and O shared"] = 4 * rows * max(s.block_kv, d) * max(s.s_slots, s.o_slots)
     else:
@@ -153,7 +153,7 @@ def _ub(shape: Shape, s: Schedule) -> dict[str, int]:
         parts["P chunks"] = e * s.vector_chunk * s.ub_p_slots
         parts["scratch"] = 4 * s.vector_chunk
         parts["mask"] = s.vector_chunk if shape.causal else 0
-    return parts
+    return {**parts, "O accumulator": 4 * rows * d, "row statistics": 108 * rows, "scalars": 512}
 
 
 def workspace(shape: Shape, s: Schedule, cores: int) -> int:

@@ -131,8 +131,7 @@ class Core:
         if first:
             size = s.block_q * self.shape.head_dim * self.shape.element_bytes
             self.q_ready = self.load("MTE2", size, self.bw.kv, "load Q", i, self.gate, self.q.take())
-        place = self.so.take() if s.shared_so else self.s.take()
-        end = 0.0
+        place, end = max(self.s.take(), self.so.take() if s.shared_so else 0.0), 0.0
         for n in self.columns:
             data = max(self.load_kv("K", self.k, n, i), self.q_ready)
             if s.v_load == "c1":
@@ -198,8 +197,7 @@ class Core:
                 self.ub_in.free(done)
             out = self.write_p(each, i, done, place)
             self.ub_p.free(out)
-        if not s.shared_so:
-            self.s.free(done)
+        self.s.free(done)
         self.ready["V1", i] = out + arch.flag + (arch.gm_latency if s.p_path == "gm" else 0.0)
 
     def write_p(self, elements: float, i: int, done: float, place: float) -> float:
@@ -239,21 +237,26 @@ class Core:
         s = self.schedule
         needs: tuple[tuple[bool, str], ...]
         if stage == "C1":
-            place = self.so.has(1) if s.shared_so else self.s.has(1)
+            rows = len(self.columns)
             needs = (
-                (place, "a place for S"),
-                (s.v_load != "c1" or self.v.has(len(self.columns)), "a place for V"),
+                (self.so.has(1), f"the place that S and O share, which V2({i - 1}) gives back"),
+                (self.s.has(1), f"a place for S, which V1({i - s.s_slots}) gives back"),
+                (s.v_load != "c1" or self.v.has(rows), f"a place for V, which C2({i - s.v_slots // rows}) gives back"),
             )
         elif stage == "C2":
             kept = len(self.columns) if len(self.depths) > 1 else 1  # what must be in L1 at the same time
             needs = (
                 (("V1", i) in self.ready, f"V1({i})"),
-                (self.o.has(1), "a place for O"),
-                (s.v_load == "c1" or self.v.has(kept), "a place for V"),
-                (s.p_path == "chip" or self.p.has(kept), "a place for P"),
+                (self.o.has(1), f"a place for O, which V2({i - s.o_slots}) gives back"),
+                (s.v_load == "c1" or self.v.has(kept), f"places for the {kept} pieces of V, of which there are fewer"),
+                (
+                    s.p_path == "chip" or self.p.has(kept),
+                    f"places for the {kept} pieces of P, of which there are fewer",
+                ),
             )
         elif stage == "V1":
-            needs = ((("C1", i) in self.ready, f"C1({i})"), (s.p_path == "gm" or self.p.has(1), "a place for P"))
+            place = f"a place for P, which C2({i - s.p_slots}) gives back"
+            needs = ((("C1", i) in self.ready, f"C1({i})"), (s.p_path == "gm" or self.p.has(1), place))
         else:
             needs = ((("C2", i) in self.ready, f"C2({i})"),)
         return next((what for there, what in needs if not there), None)
