@@ -25,7 +25,7 @@ RULES = ("numpy", "threads", "library_attention", "npu_operator", "autograd", "s
 ALLOWANCES = ("files",)  # what an exercise may use although every other must not
 DEVICES = ("cpu", "npu")
 HINTS = 3
-PLANNED = ("s4", "s5")  # stages of the syllabus that may not be there yet
+PLANNED = ("s5",)  # stages of the syllabus that may not be there yet
 COMMON = paths.ROOT / "grader" / "checking" / "misconceptions.toml"
 
 

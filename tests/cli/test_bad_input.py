@@ -60,7 +60,7 @@ def refuses(capsys: pytest.CaptureFixture[str]):
         (["hint", "s2-fourward"], "did you mean s2-forward"),
         (["solution", "nonsense"], "there is no exercise nonsense"),
         (["start", "s9"], "there is no stage s9"),
-        (["start", "s5"], "stage s5 is in preparation; ready are s1, s2, s3"),
+        (["start", "s5"], "stage s5 is in preparation; ready are s1, s2, s3, s4"),
         (["check", "good.py", "--stage", "s5_contribution"], "is in preparation"),
         (["check", "below"], "below itself holds no .ipynb or .py file; name the one you mean: below/s1/a.py"),
         (["check", "bare"], "bare holds no .ipynb and no .py file. Make one with"),
