@@ -3,7 +3,7 @@
 "table" is a vendor's figure (CANN's platform files; the instruction performance appendix and the README measurements
 of asc-devkit; the cycle tables of pto-isa), "fitted" was chosen so that measured kernels come out right and rounded by
 hand (``kernels.perf.calibrate`` shows how well). Bytes, bytes per cycle and core, cycles, unless the name says
-otherwise; None is a wire that the chip does not have.
+otherwise; a wire of 0 bytes per cycle is one that the chip does not have.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Architecture:
     ub: int  # table, of one vector core: 253,952 of the 950's 256 KiB can be used
     l1_to_l0a: float  # table
     l1_to_l0b: float  # table; the platform file of 2201 says 256, the counters of real kernels fit 128
-    l0c_to_ub: float | None  # table, to both vector cores together; 2201 has no such wire
-    ub_to_l1: float | None  # table, of one vector core; 2201 has no such wire
+    l0c_to_ub: float  # table, to both vector cores together; 2201 has no such wire
+    ub_to_l1: float  # table, of one vector core; 2201 has no such wire
     ub_to_gm: float  # table, of one vector core
     l0c_to_gm: float  # fitted; vendors say 41 (pto-isa, 2201) and 128 (nominal, 3510)
     gm_latency: float  # fitted: from the end of a transfer through global memory until its data can be used
@@ -74,7 +74,7 @@ class Architecture:
 # Atlas A2 and A3: scores, weights and partial outputs travel through global memory, since no wire joins the two cores.
 ARCH_2201 = Architecture(
     name="2201", l1=512 * KIB, l0a=64 * KIB, l0b=64 * KIB, l0c=128 * KIB, ub=192 * KIB,
-    l1_to_l0a=256.0, l1_to_l0b=128.0, l0c_to_ub=None, ub_to_l1=None, ub_to_gm=43.0, l0c_to_gm=45.0,
+    l1_to_l0a=256.0, l1_to_l0b=128.0, l0c_to_ub=0.0, ub_to_l1=0.0, ub_to_gm=43.0, l0c_to_gm=45.0,
     gm_latency=320.0, flag=110.0, softmax=MappingProxyType({"cann": 9.8, "pto": 8.0}), rescale=4.2,
     launch_us=9.0, lone_core_boost=1.3, start_mte1=28.0, start_fixpipe=20.0, start_vector=270.0,
 )  # fmt: skip

@@ -104,7 +104,7 @@ def refusals(soc: Soc, shape: Shape, schedule: Schedule) -> list[Reason]:
     reasons: list[Reason] = [
         NoPath(field, source, target, core.name)
         for field, source, target, wire in wires
-        if wire is None and getattr(schedule, field) == "chip"
+        if not wire and getattr(schedule, field) == "chip"
     ]
     if schedule.vector_code not in core.softmax:
         reasons.append(NoVectorCode(schedule.vector_code, core.name, tuple(core.softmax)))

@@ -119,7 +119,7 @@ class Core:
         """block_q x n results out of L0C, to both vector cores or to global memory."""
         arch, elements = self.arch, self.schedule.block_q * n
         if path == "chip":
-            cycles = elements * 4 / arch.l0c_to_ub if arch.l0c_to_ub else float("inf")
+            cycles = elements * 4 / arch.l0c_to_ub
         else:
             cycles = elements * size / self.bw.fixpipe
         end = self.op("FIXPIPE", cycles + arch.start_fixpipe, stage, tile, *after)
@@ -195,16 +195,14 @@ class Core:
             done = self.vector(each, cost, "V1", i, data, self.ub_p.take())
             if s.s_path == "gm":
                 self.ub_in.free(done)
-            out = self.write_p(each, i, done, place)
+            size = each * self.shape.element_bytes
+            if s.p_path == "chip":
+                out = self.op("MTE3", size / arch.ub_to_l1 + arch.start_mte3, "P out", i, done, place)
+            else:
+                out = self.op("MTE3", size / self.bw.mte3 + arch.start_dma, "P out", i, done)
             self.ub_p.free(out)
         self.s.free(done)
         self.ready["V1", i] = out + arch.flag + (arch.gm_latency if s.p_path == "gm" else 0.0)
-
-    def write_p(self, elements: float, i: int, done: float, place: float) -> float:
-        arch, size = self.arch, elements * self.shape.element_bytes
-        if self.schedule.p_path == "chip" and arch.ub_to_l1:
-            return self.op("MTE3", size / arch.ub_to_l1 + arch.start_mte3, "P out", i, done, place)
-        return self.op("MTE3", size / self.bw.mte3 + arch.start_dma, "P out", i, done)
 
     def v2(self, i: int) -> None:
         arch, s = self.arch, self.schedule
@@ -233,33 +231,29 @@ class Core:
         return deque((st, i) for t in steps for st, i in ((front, t), (back, t - ahead)) if 0 <= i < n)
 
     def missing(self, stage: str, i: int) -> str | None:
-        """What must have been issued by the other core before this stage can be; a circle of these is a deadlock."""
-        s = self.schedule
-        needs: tuple[tuple[bool, str], ...]
+        """What the other core must have issued before this stage can be; a circle of such waits is a deadlock."""
+        s, columns = self.schedule, len(self.columns)
+        before = {"C2": "V1", "V1": "C1", "V2": "C2"}.get(stage)
+        if before and (before, i) not in self.ready:
+            return f"{before}({i})"
         if stage == "C1":
-            rows = len(self.columns)
-            needs = (
-                (self.so.has(1), f"the place that S and O share, which V2({i - 1}) gives back"),
-                (self.s.has(1), f"a place for S, which V1({i - s.s_slots}) gives back"),
-                (s.v_load != "c1" or self.v.has(rows), f"a place for V, which C2({i - s.v_slots // rows}) gives back"),
-            )
+            if not self.s.has(1):
+                return f"a place for S, which V1({i - s.s_slots}) gives back"
+            if s.shared_so and not self.so.has(1):
+                return f"the place that S and O share, which V2({i - 1}) gives back"
+            if s.v_load == "c1" and not self.v.has(columns):
+                return f"a place for V, which C2({i - s.v_slots // columns}) gives back"
+        elif stage == "V1" and s.p_path == "chip" and not self.p.has(1):
+            return f"a place for P, which C2({i - s.p_slots}) gives back"
         elif stage == "C2":
-            kept = len(self.columns) if len(self.depths) > 1 else 1  # what must be in L1 at the same time
-            needs = (
-                (("V1", i) in self.ready, f"V1({i})"),
-                (self.o.has(1), f"a place for O, which V2({i - s.o_slots}) gives back"),
-                (s.v_load == "c1" or self.v.has(kept), f"places for the {kept} pieces of V, of which there are fewer"),
-                (
-                    s.p_path == "chip" or self.p.has(kept),
-                    f"places for the {kept} pieces of P, of which there are fewer",
-                ),
-            )
-        elif stage == "V1":
-            place = f"a place for P, which C2({i - s.p_slots}) gives back"
-            needs = ((("C1", i) in self.ready, f"C1({i})"), (s.p_path == "gm" or self.p.has(1), place))
-        else:
-            needs = ((("C2", i) in self.ready, f"C2({i})"),)
-        return next((what for there, what in needs if not there), None)
+            if not self.o.has(1):
+                return f"a place for O, which V2({i - s.o_slots}) gives back"
+            kept = columns if len(self.depths) > 1 else 1  # what must be in L1 at the same time
+            if s.v_load != "c1" and not self.v.has(kept):
+                return f"{kept} places for V, and there are {s.v_slots}"
+            if s.p_path == "gm" and not self.p.has(kept):
+                return f"{kept} places for P, and there are {s.p_slots}"
+        return None
 
     def run(self) -> Core:
         """Both programs to their ends. Raises Refused with a Deadlock when neither can go on."""

@@ -1,4 +1,4 @@
-"""Attention as three kernels with scores and weights in HBM: what fusing them saves. No measurement of it is published."""
+"""Attention as three kernels, scores and weights in HBM: what fusing them saves. Nobody has published a measurement."""
 
 from __future__ import annotations
 
