@@ -13,6 +13,7 @@ from grader.course import catalog
 from grader.inputs import Secret
 from grader.live.device import device
 from grader.live.subject import LiveSubject
+from grader.proving import handed_in
 from grader.subject import SubjectError
 from grader.vocabulary import CheckFailed, Context, NotMeasured
 
@@ -34,17 +35,20 @@ class Graded:
 
 
 def solutions(stage: str) -> str:
-    return "\n".join(exercise.solution.read_text("utf-8") for exercise in catalog.load().stage(stage).exercises)
+    exercises = catalog.load().stage(stage).exercises
+    return "\n".join(exercise.solution.read_text("utf-8") for exercise in exercises if not exercise.is_artifact)
 
 
 def grade(
     stage: str, source: str, *, exercises: tuple[str, ...] = (), secret: str = "tests", student: str = ""
 ) -> Graded:
-    """Run the checks of ``exercises`` (default: the whole stage) on the program ``source``."""
+    """Run the checks of ``exercises`` (default: the whole stage) on the program ``source``, with the files that the
+    worked solutions write beside it."""
     module = ModuleType("submission")
     sys.modules["submission"] = module  # dataclasses look their module up
     exec(compile(source, "<submission>", "exec"), module.__dict__)
     graded, where = Graded(), catalog.load().stage(stage)
+    files = handed_in.of_solutions(where)
     for exercise in where.exercises:
         if exercises and exercise.id not in exercises:
             continue
@@ -54,7 +58,7 @@ def grade(
                 graded.status[check.id] = "blocked"
                 continue
             try:
-                check.run(Context(subject, check.id, student, Secret(secret.encode())))
+                check.run(Context(subject, check.id, student, Secret(secret.encode()), files))
             except NotMeasured:
                 graded.status[check.id] = "not_measured"
             except CheckFailed as failure:

@@ -7,7 +7,7 @@ from conftest import Graded, grade, solutions
 
 from grader.course import catalog
 
-STAGES = ("s1", "s2", "s3")
+STAGES = ("s1", "s2", "s3", "s4")
 
 
 def exercises(stage: str) -> list[str]:

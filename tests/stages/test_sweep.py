@@ -15,16 +15,16 @@ from grader.course import catalog
 from grader.reading import submission
 
 SECRETS = int(os.environ.get("FLASHDOJO_SECRETS", "100"))  # how many the slow tests try
-ANSWERS = sorted(path for path in (paths.ROOT / "tests" / "right_answers").glob("s[123]/*") if path.suffix != ".md")
+ANSWERS = sorted(path for path in (paths.ROOT / "tests" / "right_answers").glob("s[1234]/*") if path.suffix != ".md")
 
 
 def program(path: Path) -> str:
     return "\n\n".join(cell.source for cell in submission.read(path).cells)
 
 
-@pytest.mark.parametrize("stage", ["s1", "s2", "s3"])
+@pytest.mark.parametrize("stage", ["s1", "s2", "s3", "s4"])
 def test_solutions_pass_with_a_few_secrets(stage: str) -> None:
-    for secret in range(1 if stage == "s3" else 3):  # its training takes seconds
+    for secret in range(1 if stage in ("s3", "s4") else 3):  # training, and timing, take seconds
         graded = grade(stage, solutions(stage), secret=f"few {secret}", student="someone")
         assert graded.failed == [], graded.messages
 
@@ -41,7 +41,7 @@ def test_right_answers_pass_with_every_secret(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("stage", ["s1", "s2", "s3"])
+@pytest.mark.parametrize("stage", ["s1", "s2", "s3", "s4"])
 def test_solutions_pass_with_every_secret(stage: str) -> None:
     for secret in range(2 * SECRETS):
         assert grade(stage, solutions(stage), secret=f"many {secret}").points == 100, secret

@@ -47,7 +47,7 @@ def ids(stage: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("stage", ["s1", "s2", "s3"])
+@pytest.mark.parametrize("stage", ["s1", "s2", "s3", "s4"])
 def test_every_suspect_has_a_text(stage: str) -> None:
     assert ids(stage) - set(catalog.load().stage(stage).misconceptions) == set()
 
