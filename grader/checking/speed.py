@@ -52,12 +52,12 @@ def measure(
     start: Subject,
     name: str,
     draw: Callable[[int], tuple[Any, ...]],
-    inspect: Callable[[int, tuple[Any, ...], Outcome], None],
+    inspect: Callable[[int, tuple[Any, ...], Outcome, Outcome], None],
     wanted: float,
 ) -> Ratio:
     """Time ``name`` of both on the inputs ``draw(i)``, i = 0, 1, ..., until the interval lies on one side of ``wanted``
     or :data:`MOST` pairs are done; what comes out below it is measured again from the beginning, and the better one
-    returned. ``inspect(i, inputs, outcome)`` judges every one of the learner's values, and raises."""
+    returned. ``inspect(i, inputs, theirs, start's)`` judges every one of the learner's values, and raises."""
     best = None
     for attempt in range(ATTEMPTS):
         found = _measured(theirs, start, name, draw, inspect, wanted, attempt * (MOST + 1))
@@ -74,7 +74,7 @@ def _measured(
     start: Subject,
     name: str,
     draw: Callable[[int], tuple[Any, ...]],
-    inspect: Callable[[int, tuple[Any, ...], Outcome], None],
+    inspect: Callable[[int, tuple[Any, ...], Outcome, Outcome], None],
     wanted: float,
     first: int,
 ) -> Ratio:
@@ -82,14 +82,12 @@ def _measured(
     ratios: list[float] = []
     for number in range(first, first + MOST + 1):
         inputs = draw(number)
-        seconds = {}
+        outcomes = {}
         for subject in (theirs, start) if number % 2 else (start, theirs):
-            outcome = subject.timed(name, *inputs)
-            seconds[subject is theirs] = max(outcome.seconds, 1e-9)
-            if subject is theirs:
-                inspect(number, inputs, outcome)
+            outcomes[subject is theirs] = subject.timed(name, *inputs)
+        inspect(number, inputs, outcomes[True], outcomes[False])
         if number > first:
-            ratios.append(seconds[False] / seconds[True])
+            ratios.append(outcomes[False].seconds / max(outcomes[True].seconds, 1e-9))
         if len(ratios) >= FEWEST:
             found = ratio_of(ratios)
             if found.low >= wanted or found.high < wanted:

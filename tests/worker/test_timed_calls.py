@@ -58,8 +58,9 @@ def test_other_threads_are_refused(program: Make) -> None:
 def test_a_ratio_tells_faster_from_unchanged(program: Make, behind: str) -> None:
     inspected: list[int] = []
 
-    def inspect(number: int, inputs: tuple[torch.Tensor], outcome: Outcome) -> None:
-        assert torch.allclose(outcome.value, inputs[0] @ inputs[0], atol=1e-3)
+    def inspect(number: int, inputs: tuple[torch.Tensor], mine: Outcome, theirs: Outcome) -> None:
+        assert torch.allclose(mine.value, inputs[0] @ inputs[0], atol=1e-3)
+        assert torch.allclose(theirs.value, mine.value, atol=1e-3)
         inspected.append(number)
 
     def draw(number: int) -> tuple[torch.Tensor]:
