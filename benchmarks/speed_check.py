@@ -59,7 +59,11 @@ def graded(desk: Desk, file: Path, run: int) -> dict[str, Any]:
     """The row of the speed check, on inputs of this run's own."""
     stage = catalog.load().stage("s4")
     secret = Secret(f"benchmark {run}".encode())
-    answer = desk.grade(submission.read(file), stage, secret=secret, exercises={EXERCISE})
+    text = file.read_text("utf-8")
+    if file == START:
+        text += "\n\ndef fast_attention(q, k, v):\n    return slow_attention(q, k, v)\n"
+    program = submission.parsed(file, text.encode())
+    answer = desk.grade(program, stage, secret=secret, exercises={EXERCISE})
     (exercise,) = answer["exercises"]
     (row,) = [check for check in exercise["checks"] if check["id"] == CHECK]
     return row

@@ -50,17 +50,17 @@ def ratio_of(ratios: list[float]) -> Ratio:
 def measure(
     theirs: Subject,
     start: Subject,
-    name: str,
+    names: tuple[str, str],
     draw: Callable[[int], tuple[Any, ...]],
     inspect: Callable[[int, tuple[Any, ...], Outcome, Outcome], None],
     wanted: float,
 ) -> Ratio:
-    """Time ``name`` of both on the inputs ``draw(i)``, i = 0, 1, ..., until the interval lies on one side of ``wanted``
-    or :data:`MOST` pairs are done; what comes out below it is measured again from the beginning, and the better one
-    returned. ``inspect(i, inputs, theirs, start's)`` judges every one of the learner's values, and raises."""
+    """Time ``names`` (the learner's function, the start's) on the inputs ``draw(i)``, i = 0, 1, ..., until the interval
+    lies on one side of ``wanted`` or :data:`MOST` pairs are done; what comes out below it is measured again from the
+    beginning, and the better one returned. ``inspect(i, inputs, theirs, start's)`` judges every one of the learner's values, and raises."""
     best = None
     for attempt in range(ATTEMPTS):
-        found = _measured(theirs, start, name, draw, inspect, wanted, attempt * (MOST + 1))
+        found = _measured(theirs, start, names, draw, inspect, wanted, attempt * (MOST + 1))
         if best is None or found.estimate > best.estimate:
             best = found
         if best.estimate >= wanted:
@@ -72,7 +72,7 @@ def measure(
 def _measured(
     theirs: Subject,
     start: Subject,
-    name: str,
+    names: tuple[str, str],
     draw: Callable[[int], tuple[Any, ...]],
     inspect: Callable[[int, tuple[Any, ...], Outcome, Outcome], None],
     wanted: float,
@@ -84,7 +84,7 @@ def _measured(
         inputs = draw(number)
         outcomes = {}
         for subject in (theirs, start) if number % 2 else (start, theirs):
-            outcomes[subject is theirs] = subject.timed(name, *inputs)
+            outcomes[subject is theirs] = subject.timed(names[subject is not theirs], *inputs)
         inspect(number, inputs, outcomes[True], outcomes[False])
         if number > first:
             ratios.append(outcomes[False].seconds / max(outcomes[True].seconds, 1e-9))

@@ -19,7 +19,7 @@ from grader.checking.wrong_attention import suspects
 from grader.subject import Outcome
 from grader.vocabulary import Context, check, say
 
-FAST, VALUES = "fast_attention", "s4-fast.values"
+FAST, SLOW, VALUES = "fast_attention", "slow_attention", "s4-fast.values"
 WANTED = 1.5  # times the start's speed
 START = Path(__file__).with_name("slow_attention.py")
 SHAPES = (
@@ -77,7 +77,7 @@ def fast_speed(ctx: Context) -> None:
             same = Expected("attn_out", theirs.value.double(), 2 * expected.tol, expected.dtype)
             _require(ctx, mine.value, same, cases[number])
 
-        found = speed.measure(ctx.subject, start, FAST, inputs, inspect, WANTED)
+        found = speed.measure(ctx.subject, start, (FAST, SLOW), inputs, inspect, WANTED)
     case = say(
         "B=1 N1={n1} N2={n2} S1=S2={s} D={d}，{pairs} 对，一个线程的 CPU 时间",
         "B=1 N1={n1} N2={n2} S1=S2={s} D={d}, {pairs} pairs, CPU time of one thread",

@@ -75,7 +75,7 @@ def test_a_ratio_tells_faster_from_unchanged(program: Make, behind: str) -> None
             exec(times(number), namespace)
             subject = LiveSubject(namespace)
         with speed.started(subject, times(30)) as start:
-            return speed.measure(subject, start, "work", draw, inspect, 1.5)
+            return speed.measure(subject, start, ("work", "work"), draw, inspect, 1.5)
 
     assert against_start(6).estimate > 1.5
     assert len(inspected) > speed.FEWEST
