@@ -57,7 +57,8 @@ def measure(
 ) -> Ratio:
     """Time ``names`` (the learner's function, the start's) on the inputs ``draw(i)``, i = 0, 1, ..., until the interval
     lies on one side of ``wanted`` or :data:`MOST` pairs are done; what comes out below it is measured again from the
-    beginning, and the better one returned. ``inspect(i, inputs, theirs, start's)`` judges every one of the learner's values, and raises."""
+    beginning, and the better one returned. ``inspect(i, inputs, theirs, start's)`` judges every one of the learner's
+    values, and raises."""
     best = None
     for attempt in range(ATTEMPTS):
         found = _measured(theirs, start, names, draw, inspect, wanted, attempt * (MOST + 1))
