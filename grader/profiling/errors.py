@@ -50,7 +50,7 @@ SCHEDULES_ZH = (  # of kernels.perf.schedule
 PROFILES_ZH = {  # of kernels.profiles.problems
     "missing": "没有这个文件或目录",
     "empty-folder": "目录是空的：是不是采集还没有写出任何东西就被停止了？",
-    "not-a-profile": "这不是昇腾 NPU 的 profile：请给出 *_ascend_pt 目录（torch_npu.profiler）或 PROF_* 目录（msprof），"
+    "not-a-profile": "这不是昇腾 NPU 的 profile：请给出 *_ascend_pt（torch_npu.profiler）或 PROF_*（msprof）目录，"
     "或其中的 kernel_details.csv、op_summary_*.csv",
     "other-tool": "这是 {tool} 写的，它记录的是别的东西：{instead}",
     "several": "这里不止一个 profile（{names}）：请指定其中一个",

@@ -1,4 +1,4 @@
-"""What only the model knows of a profile that it wrote itself: the schedule, and with it buffers and one core's pipes."""
+"""What only the model knows of a profile that it wrote: the schedule, and with it buffers and one core's pipes."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from grader.text import Text, say
 from kernels.perf import CAVEATS
 from kernels.profiles.utilisation import MEANINGS
 
-
 PIPES = {  # of the model, in the order in which data passes them
     "MTE2": say("MTE2：GM → L1", "MTE2: GM → L1"),
     "MTE1": say("MTE1：L1 → L0A/L0B", "MTE1: L1 → L0A/L0B"),

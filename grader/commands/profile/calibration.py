@@ -28,7 +28,7 @@ def calibration(as_json: bool) -> int:
     out.print(_summary(rows))
     tell(
         say(
-            "拟合：模型的常数由这些行得出；留出：没有参与。名为 python loop、bench harness 的组在主机侧计时，含启动开销。",
+            "拟合：模型的常数由这些行得出；留出：没有参与。python loop、bench harness 各组在主机侧计时，含启动开销。",
             "fit: the model's constants come from these rows; holdout: they do not. Groups called python loop or "
             "bench harness were timed by the host, launching included.",
         )
@@ -37,28 +37,25 @@ def calibration(as_json: bool) -> int:
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    shape = row.shape
     return {
         "group": row.group,
         "part": row.part,
         "soc": row.soc.name,
         "kernel": row.kernel,
-        "shape": [
-            shape.batch,
-            shape.num_heads,
-            shape.num_kv_heads,
-            shape.seq_q,
-            shape.seq_kv,
-            shape.head_dim,
-        ],  # fmt: skip
-        "dtype": shape.dtype,
-        "mask_mode": shape.mask_mode,
+        "shape": _sizes(row),
+        "dtype": row.shape.dtype,
+        "mask_mode": row.shape.mask_mode,
         "timed_on_device": row.device,
         "measured_us": row.measured,
         "predicted_us": row.predicted,
         "error": row.error,
         "source": row.source,
     }
+
+
+def _sizes(row: Row) -> list[int]:
+    s = row.shape
+    return [s.batch, s.num_heads, s.num_kv_heads, s.seq_q, s.seq_kv, s.head_dim]
 
 
 def _groups(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
@@ -93,7 +90,7 @@ def _rows(rows: Sequence[Row]) -> Table:
         if (row.group, row.kernel) != kernel:
             kernel = row.group, row.kernel
             table.add_row(Styled(f"{row.group}: {row.kernel}", style="bold"))
-        sizes = ",".join(map(str, _plain(row)["shape"])) + (" causal" if row.shape.causal else "")
+        sizes = ",".join(map(str, _sizes(row))) + (" causal" if row.shape.causal else "")
         times = f"{row.measured:.1f}", f"{row.predicted:.1f}", f"{100 * row.error:+.1f} %"
         table.add_row(sizes, *times, _part(row.part))
     return table

@@ -58,6 +58,11 @@ BeforeOption = Annotated[
     typer.Option("--before", metavar="FOLDER", help=_help("与调优前的 profile 对比", "compare with this one")),
 ]
 
+ChipOption = Annotated[
+    str | None,
+    typer.Option("--soc", metavar="NAME", help=_help("芯片，当文件里没有写时", "the chip, where the files do not say")),
+]
+
 
 @profile.command(
     help=_help("预测：时间、误差、各流水的忙碌比例、缓冲区、瓶颈", "time, error band, busy pipes, buffers, bound")
@@ -155,6 +160,7 @@ def write(
 def report(
     folder: FolderArgument,
     before: BeforeOption = None,
+    soc: ChipOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help=_help("网页文件（默认：目录旁）", "default: beside the folder")),
@@ -162,14 +168,14 @@ def report(
 ) -> int:
     from grader.commands.profile.report import report
 
-    return report(folder, before, out)
+    return report(folder, before, out, soc)
 
 
 @profile.command("open", help=_help("在浏览器中打开这个网页", "open that page in the browser"))
-def open_(folder: FolderArgument, before: BeforeOption = None) -> int:
+def open_(folder: FolderArgument, before: BeforeOption = None, soc: ChipOption = None) -> int:
     from grader.commands.profile.report import open_page
 
-    return open_page(folder, before)
+    return open_page(folder, before, soc)
 
 
 @profile.command(

@@ -1,4 +1,4 @@
-"""Ratios as horizontal bars: how busy each pipe is, how full each buffer is; beside those of before, if there are any."""
+"""Ratios as horizontal bars: how busy each pipe is, how full each buffer is; and beside it before."""
 
 from __future__ import annotations
 

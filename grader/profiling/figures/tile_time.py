@@ -11,7 +11,7 @@ from grader.text import say
 
 
 def tile_time(times: Mapping[tuple[int, int], float | None], lang: str) -> go.Figure:
-    """``times``: (block_q, block_kv) -> microseconds of the best schedule with these tiles, None where none is legal."""
+    """``times``: (block_q, block_kv) -> microseconds of the best schedule with these tiles, None if none is legal."""
     rows = sorted({tile[0] for tile in times})
     columns = sorted({tile[1] for tile in times})
     table = [[times.get((row, column)) for column in columns] for row in rows]
