@@ -13,7 +13,7 @@ from grader.course import catalog
 from grader.course.catalog import Stage
 from grader.exit_codes import PASSED
 from grader.progress import Progress, keeps_progress
-from grader.reading import submission
+from grader.reading import artifacts, submission
 from grader.reading.submission import Program, Unreadable
 from grader.text import Text, answer_in, listed, say
 from grader.views.progress import waiting
@@ -36,9 +36,10 @@ def watch(target: Path, stage_id: str | None) -> int:
     with _desk(target) as desk, contextlib.suppress(KeyboardInterrupt):
         _answer(target, stage_id, desk)
         # Editors replace the file when they save: it is the folder that has to be watched.
-        wanted = str(target.resolve())
-        for changes in watchfiles.watch(target.resolve().parent, recursive=False, raise_interrupt=True):
-            if wanted not in {path for _, path in changes}:
+        folder = target.resolve().parent
+        wanted = {str(target.resolve()), *(str(folder / name) for name in artifacts.declared())}
+        for changes in watchfiles.watch(folder, recursive=False, raise_interrupt=True):
+            if not wanted & {path for _, path in changes}:
                 continue
             try:
                 _answer(target, stage_id, desk, clear=True)
