@@ -90,6 +90,8 @@ def _in_folder(target: Path) -> list[Entry]:
                 path=shown(path),
             )
         found.append(Entry(path, owner.student, problem, owner.notes))
+    for path in _packed(top):
+        found += _in_archive(path, owner_of(path, top))
     found += _empty_handed(top, {entry.student for entry in found})
     return found or [_nothing(target, "文件夹里没有 .ipynb 或 .py 文件。", "a folder without any .ipynb or .py file.")]
 
@@ -115,17 +117,24 @@ def _empty_handed(top: Path, seen: set[str]) -> Iterator[Entry]:
                 yield _no_answer(path, owner)
 
 
-def _in_archive(target: Path) -> list[Entry]:
+def _packed(top: Path) -> list[Path]:
+    """Zips in a folder: what one learner handed in together, such as a notebook and the files beside it."""
+    found = (path for path in top.rglob("*") if path.suffix.lower() == ".zip" and path.is_file())
+    return sorted(path for path in found if not _ignored(PurePosixPath(path.relative_to(top).as_posix())))
+
+
+def _in_archive(target: Path, whose: Owner | None = None) -> list[Entry]:
+    """``whose``: the owner of all in it that names no other."""
     try:
         members = archive.members(target)
     except Unreadable as error:
-        return [Entry(target, shown(target.stem), error.message)]
+        return [Entry(target, whose.student if whose else shown(target.stem), error.message)]
     members = [member for member in members if not _ignored(member.name)]
     latest = {member.name: member for member in members}
     found, others = [], []
     for name, member in sorted(latest.items(), key=lambda item: item[0].parts):
         if name.suffix.lower() in SUFFIXES or member.problem:
-            owner = owner_of(name)
+            owner = named_owner(name) or whose or owner_of(name)
             found.append(Entry(target / _within(name), owner.student, member.problem, owner.notes, name))
         else:
             others.append(name)
@@ -135,7 +144,9 @@ def _in_archive(target: Path) -> list[Entry]:
         if known is not None and known.student not in seen:
             seen.add(known.student)
             found.append(_no_answer(target / _within(name), known))
-    return found or [_nothing(target, "压缩包里没有 .ipynb 或 .py 文件。", "a zip without any .ipynb or .py file.")]
+    if found or whose is None:
+        return found or [_nothing(target, "压缩包里没有 .ipynb 或 .py 文件。", "a zip without any .ipynb or .py file.")]
+    return []  # then its owner has handed in nothing, which is told once for all that is there
 
 
 def _ignored(name: PurePosixPath) -> bool:

@@ -241,3 +241,15 @@ def test_a_link_to_what_another_handed_in_is_refused(tmp_path: Path) -> None:
     (bob / "c.py").write_text("y = 1\n")
     entries = {entry.path.relative_to(tmp_path / "submitted").as_posix(): entry for entry in intake.collect([tmp_path])}
     assert {name for name, entry in entries.items() if entry.problem} == {"bob/s1/a.py"}
+
+
+def test_a_learners_own_zip_is_a_folder(pack: Zip, tmp_path: Path) -> None:
+    """A stage that asks for files beside the notebook is handed in packed, where a platform takes one file."""
+    pack({"s4/s4.py": b"x = 1", "s4/notes.txt": b"", "__MACOSX/s4/s4.py": b""}, "alice.zip")
+    pack({"s4.py": b"x = 2"}, "bao_17_4711_work.zip")
+    pack({"nothing.txt": b""}, "chen.zip")
+    (tmp_path / "dana.zip").write_bytes(b"PK")
+    entries = intake.collect([tmp_path])
+    assert found(entries, tmp_path) == {"alice.zip/s4/s4.py": "alice", "bao_17_4711_work.zip/s4.py": "bao_17"}
+    assert "cannot be opened as a zip" in problems(entries, tmp_path)["dana.zip"]
+    assert [entry.job().data for entry in entries if entry.problem is None] == [b"x = 1", b"x = 2"]
