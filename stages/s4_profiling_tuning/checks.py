@@ -5,3 +5,5 @@ from .checks_utilisation import *  # noqa: F403
 from .checks_diagnose import *  # noqa: F403
 from .checks_tiles import *  # noqa: F403
 from .checks_schedule import *  # noqa: F403
+from .checks_tune import *  # noqa: F403
+from .checks_evidence import *  # noqa: F403
