@@ -79,7 +79,7 @@ class KernelTable:
     @property
     def level(self) -> int:
         """0 when the file has no columns of the cores at all."""
-        return int("aicore" in self.index or "aiv" in self.index)
+        return int(any(key.startswith(("aic", "aiv")) for key in self.index))
 
     @property
     def has_pipes(self) -> bool:

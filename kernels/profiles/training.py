@@ -19,7 +19,7 @@ from .runs import DTYPES, MASK_TEMPLATE, STATISTICS, cycles, kernel_name, kernel
 
 BACKWARD_WORK = 2.5
 BACKWARD = "FlashAttentionScoreGrad"
-SCHEDULE = "cann"  # what the operator library ships
+SCHEDULES = {"2201": "cann", "3510": "example"}  # of the operator that a training program calls on that chip
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def training_step(
 ) -> list[Kernel]:
     """The kernels of ``steps`` steps on ``soc`` (a ``kernels.perf.Soc``), in order: forward, backward, AdamW.
 
-    The model computes in float32, attention in ``dtype``. ``schedule``: of the attention kernel, by default CANN's.
-    ``start`` and ``gap_us`` in microseconds. What kernels.perf refuses (shape, schedule) it refuses here too.
+    The model computes in float32, attention in ``dtype``. ``schedule``: of the attention kernel, by default that
+    of the operator library. ``start`` and ``gap_us`` in microseconds. What kernels.perf refuses is refused here too.
     """
     once = list(_step(soc, model, dtype, schedule))
     kernels: list[Kernel] = []
@@ -137,7 +137,7 @@ def _step(soc: Any, model: Model, dtype: str, schedule: Any) -> Iterator[Kernel]
 def _attention(soc: Any, model: Model, dtype: str, schedule: Any) -> Kernel:
     head_dim = model.width // model.heads
     shape = Shape(model.batch, model.heads, model.heads, model.context, model.context, head_dim, dtype, 3)
-    return kernel_run(predict(soc, shape, schedule or schedule_for(SCHEDULE, soc, shape)), shape, soc)
+    return kernel_run(predict(soc, shape, schedule or schedule_for(SCHEDULES[soc.arch], soc, shape)), shape, soc)
 
 
 def _attention_backward(forward: Kernel, soc: Any, model: Model, dtype: str) -> Kernel:

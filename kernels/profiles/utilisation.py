@@ -127,10 +127,12 @@ def _occupancy(
     device: Device | None,
     cores: int | None,
 ) -> float | None:
-    if core_us is None or not kernel.duration_us:
+    if not kernel.duration_us:
         return None
     if cycles is not None and cores and device and device.mhz:
         return cycles / (device.mhz * cores * kernel.duration_us)
+    if core_us is None:
+        return None
     if blocks and cores:  # more blocks than cores run in waves, which the time already counts
         return core_us / kernel.duration_us * min(blocks, cores) / cores
     return core_us / kernel.duration_us

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,11 @@ from .reading import EMULATED
 from .tables import write_kernels, write_statistic, write_steps
 from .traces import kernel_trace, write_trace
 
-ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)  # the same prediction gives the same bytes on every day
+# One second past the epoch. Viewers count microseconds in floats, which in our days hold a quarter of one: they would
+# see kernels that follow each other overlap and drop some. A date that cannot be also says that nothing was measured.
+ORIGIN_NS = 10**9
+STAMP = "19700101000001"
+PROF = f"PROF_000001_{STAMP}000_FLASHDOJO"
 CANN = {"block-num": "8.5.0", "block-dim": "8.3.RC1"}
 STATEMENT = "predicted by FlashDojo's performance model, not measured on an NPU"
 
@@ -33,29 +36,27 @@ def write_pytorch(
     level: int = 1,
     host: str = "flashdojo",
     pid: int = 1,
-    at: datetime = ORIGIN,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
     """Make ``folder/{host}_{pid}_{time}_ascend_pt`` and return it.
 
-    ``runs``: kernels from ``kernel_run`` or ``training_step``, in any order; their starts count from ``at``.
+    ``runs``: kernels from ``kernel_run`` or ``training_step``, in any order; start 0 is one second past the epoch.
     ``header``: "block-num", or "block-dim" as until CANN 8.3. ``level``: 0 leaves out tensors and pipes. ``about``:
     plain values for the statement in profiler_metadata.json, for instance the schedule. FileExistsError when the
     folder is there.
     """
     kernels = _checked(runs, header, level)
-    root = Path(folder) / f"{host}_{pid}_{at:%Y%m%d%H%M%S}{at.microsecond // 1000:03d}_ascend_pt"
+    root = Path(folder) / f"{host}_{pid}_{STAMP}000_ascend_pt"
     output = root / OUTPUT
     output.mkdir(parents=True)
-    origin = _origin_ns(at)
     table = output / "kernel_details.csv"
-    write_kernels(table, kernels, table="kernel_details", header=header, level=level, origin_ns=origin)
+    write_kernels(table, kernels, table="kernel_details", header=header, level=level, origin_ns=ORIGIN_NS)
     write_statistic(output / "op_statistic.csv", kernels)
     write_steps(output / "step_trace_time.csv", kernels)
-    write_trace(output / "trace_view.json", kernel_trace(kernels, origin))
-    _write_json(root / "profiler_info.json", _info(level, header, origin, kernels))
+    write_trace(output / "trace_view.json", kernel_trace(kernels, ORIGIN_NS))
+    _write_json(root / "profiler_info.json", _info(level, header, kernels))
     _write_json(root / "profiler_metadata.json", _statement(kernels, about))
-    _write_device(root / f"PROF_000001_{at:%Y%m%d%H%M%S}000_FLASHDOJO", kernels)
+    _write_device(root / PROF, kernels)
     return root
 
 
@@ -65,19 +66,17 @@ def write_msprof(
     *,
     header: str = "block-num",
     level: int = 1,
-    at: datetime = ORIGIN,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Make ``folder/PROF_000001_{time}_FLASHDOJO`` with its mindstudio_profiler_output and return it; as above."""
+    """Make ``folder/PROF_*_FLASHDOJO`` with its mindstudio_profiler_output and return it; as above."""
     kernels = _checked(runs, header, level)
-    root = Path(folder) / f"PROF_000001_{at:%Y%m%d%H%M%S}000_FLASHDOJO"
+    root = Path(folder) / PROF
     output = root / MSPROF_OUTPUT
     output.mkdir(parents=True)
-    stamp, origin = f"{at:%Y%m%d%H%M%S}", _origin_ns(at)
-    summary = output / f"op_summary_{stamp}.csv"
-    write_kernels(summary, kernels, table="op_summary", header=header, level=level, origin_ns=origin)
-    write_statistic(output / f"op_statistic_{stamp}.csv", kernels)
-    write_trace(output / f"msprof_{stamp}.json", kernel_trace(kernels, origin))
+    summary = output / f"op_summary_{STAMP}.csv"
+    write_kernels(summary, kernels, table="op_summary", header=header, level=level, origin_ns=ORIGIN_NS)
+    write_statistic(output / f"op_statistic_{STAMP}.csv", kernels)
+    write_trace(output / f"msprof_{STAMP}.json", kernel_trace(kernels, ORIGIN_NS))
     _write_json(root / "emulated.json", _statement(kernels, about))
     _write_device(root, kernels)
     return root
@@ -93,10 +92,6 @@ def _checked(runs: Sequence[Kernel], header: str, level: int) -> list[Kernel]:
     return sorted(runs, key=lambda kernel: kernel.start_ns or 0)
 
 
-def _origin_ns(at: datetime) -> int:
-    return int(at.timestamp()) * 10**9 + at.microsecond * 1000
-
-
 def _device(kernels: Sequence[Kernel]) -> Device | None:
     return next((kernel.device for kernel in kernels if kernel.device), None)
 
@@ -106,7 +101,7 @@ def _statement(kernels: Sequence[Kernel], about: Mapping[str, Any] | None) -> di
     return {EMULATED: {"statement": STATEMENT, "device": asdict(device) if device else None, **(about or {})}}
 
 
-def _info(level: int, header: str, origin_ns: int, kernels: Sequence[Kernel]) -> dict[str, Any]:
+def _info(level: int, header: str, kernels: Sequence[Kernel]) -> dict[str, Any]:
     experimental = {
         "_profiler_level": f"Level{level}",
         "_aic_metrics": "ACL_AICORE_PIPE_UTILIZATION" if level else "ACL_AICORE_NONE",
@@ -116,10 +111,10 @@ def _info(level: int, header: str, origin_ns: int, kernels: Sequence[Kernel]) ->
         "_export_type": ["text"],
     }
     common = {"activities": ["NPU"], "record_shapes": True, "profile_memory": False, "with_stack": False}
-    end = origin_ns + max(kernel.end_ns or 0 for kernel in kernels)
+    end = ORIGIN_NS + max(kernel.end_ns or 0 for kernel in kernels)
     return {
         "config": {"common_config": common, "experimental_config": experimental},
-        "start_info": {"freq": 1000.0, "start_monotonic": origin_ns},
+        "start_info": {"freq": 1000.0, "start_monotonic": ORIGIN_NS},
         "end_info": {"collectionTimeEnd": str(end // 1000), "clockMonotonicRaw": str(end)},
         "torch_npu_version": "none (emulated)",
         "cann_version": CANN[header],  # whose column names the tables have
