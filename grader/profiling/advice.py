@@ -45,7 +45,7 @@ def advise(profile: Profile) -> list[Advice]:
         kernels = [kernel for kernel in profile.kernels if kernel.type == kind]
         if kernels:
             found += _kernel(max(kernels, key=lambda kernel: kernel.duration_us))
-    return found
+    return list({(each.id, each.title): each for each in reversed(found)}.values())[::-1]  # each thing once
 
 
 def busiest(kernel: Kernel) -> tuple[float, Threshold] | None:
@@ -124,7 +124,7 @@ def _occupied(kernel: Kernel) -> list[Advice]:
 
 
 def _aligned(kernel: Kernel) -> list[Advice]:
-    """The sequence of q, which has four axes in BNSD and BSND, and its head dim unless it is one the operators are for."""
+    """Sequence and head dim of q, which has four axes in BNSD and BSND; a head dim of 64 or 192 is meant to be."""
     shape = kernel.input_shapes[0] if kernel.input_shapes else None
     unit = int(thresholds.ALIGNED.value)
     sizes = (max(shape[1:3]), shape[3] if shape[3] % 64 else unit) if shape and len(shape) == 4 else ()

@@ -35,7 +35,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Contents:
-    name: str
+    name: Text
     path: Path
     kicker: Text
     verdict: Text
@@ -51,7 +51,7 @@ class Contents:
 def contents(profile: Profile, before: Profile | None, model: Prediction | None) -> Contents:
     rows = by_type(profile.kernels)
     return Contents(
-        name=profile.path.name,
+        name=_name(profile),
         path=profile.path,
         kicker=_kicker(profile, model),
         verdict=_verdict(profile, rows),
@@ -73,6 +73,18 @@ def told(profile: Profile) -> dict[str, Share]:
     """The shares that the profile has anything to say about, in the page's order."""
     found = utilisation(profile)
     return {name: found[name] for name in UNITS if found[name].value is not None}
+
+
+def _name(profile: Profile) -> Text:
+    schedule = (profile.emulated or {}).get("schedule_name")
+    chip = profile.device.name if profile.device else None
+    if profile.emulated and profile.emulated.get("training_step") and chip:
+        return say("{chip} 上的训练步", "training steps on {chip}", chip=chip.removeprefix("Ascend"))
+    if isinstance(schedule, str) and chip:
+        return say(
+            "{chip} 上的 {schedule}", "{schedule} on {chip}", chip=chip.removeprefix("Ascend"), schedule=schedule
+        )
+    return Text(profile.path.name, profile.path.name)
 
 
 def _kicker(profile: Profile, model: Prediction | None) -> Text:

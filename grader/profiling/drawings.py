@@ -12,7 +12,7 @@ from grader.profiling.facts import flops, peak_tflops
 from grader.profiling.figures.bars import bars
 from grader.profiling.figures.roofline import Point, roofline
 from grader.profiling.figures.spans import Span, spans
-from grader.profiling.words import MEMORIES, PIPES, UNITS, part_name
+from grader.profiling.words import SHORT_PIPES, SHORT_UNITS, part_name, stage_name
 from grader.text import Text, say
 from kernels.perf import Prediction, timeline
 from kernels.profiles import Kernel, Profile, tensor_bytes
@@ -20,7 +20,6 @@ from kernels.profiles import Kernel, Profile, tensor_bytes
 MOST_SPANS = 1500  # kernels of the timeline
 MOST_POINTS = 200  # of the roofline
 TILES = 6  # of one core's picture
-UNSEEN = ("cube_scalar", "vector_scalar", "cube_occupancy")  # in the table, not in the picture: no work on data
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,11 @@ def drawings(profile: Profile, before: Profile | None, model: Prediction | None)
 
 
 def _units(profile: Profile, before: Profile | None) -> Drawing | None:
-    now = {name: share for name, share in told(profile).items() if name not in UNSEEN}
+    now = {name: share for name, share in told(profile).items() if name in SHORT_UNITS}
     if not now:
         return None
     old = told(before) if before else {}
-    rows = [(UNITS[name], share.value or 0.0) for name, share in now.items()]
+    rows = [(SHORT_UNITS[name], share.value or 0.0) for name, share in now.items()]
     beside = [old[name].value if name in old else None for name in now] if before else []
     caption = say(
         "整个芯片在算子运行期间的平均。100 % 表示这一部分一直在工作；核没有占满的算子按占用的核折算。HBM 是下限。",
@@ -62,7 +61,7 @@ def _units(profile: Profile, before: Profile | None) -> Drawing | None:
 def _buffers(model: Prediction | None) -> Drawing | None:
     if model is None:
         return None
-    rows = [(MEMORIES[level], buffer.used / buffer.capacity) for level, buffer in model.buffers.items()]
+    rows = [(Text(level, level), buffer.used / buffer.capacity) for level, buffer in model.buffers.items()]
     labels = {
         lang: [f"{buffer.used / 1024:.4g} / {buffer.capacity / 1024:.4g} KiB" for buffer in model.buffers.values()]
         for lang in ("zh", "en")
@@ -76,9 +75,10 @@ def _buffers(model: Prediction | None) -> Drawing | None:
         for lang in ("zh", "en")
     }
     caption = say(
-        "每个核的片上缓冲区，按调度算出（KiB）。{parts}。", "Buffers on chip of one core, from the schedule (KiB). {parts}.",
-        parts=Text(parts["zh"].replace("; ", "；").replace(", ", "、"), parts["en"]),
-    )  # fmt: skip
+        "每个核的片上缓冲区，按调度算出（KiB）。{parts}。",
+        "Buffers on chip of one core, from the schedule (KiB). {parts}.",
+        parts=Text(parts["zh"].replace("; ", "；").replace(", ", "、").replace(": ", "："), parts["en"]),
+    )
     return Drawing(bars(rows, "zh", labels=labels["zh"]), bars(rows, "en", labels=labels["en"]), caption)
 
 
@@ -113,25 +113,26 @@ def _core(model: Prediction | None) -> Drawing | None:
     if model is None:
         return None
     events = timeline(model.soc, model.shape, model.schedule, tiles=TILES)
+    used = {event.pipe for event in events}
+    lanes = [name for pipe, name in SHORT_PIPES.items() if pipe in used]
     pictures = {}
     for lang in ("zh", "en"):
         rows = [
             Span(
-                lane=PIPES[event.pipe].pick(lang),
-                kind=event.stage,
+                lane=SHORT_PIPES[event.pipe],
+                kind=stage_name(event.stage).pick(lang),
                 start=event.start,
                 length=event.end - event.start,
-                note=f"{event.stage} {event.tile}<br>{event.start:.0f} – {event.end:.0f}",
+                note=f"{stage_name(event.stage).pick(lang)} {event.tile}<br>{event.start:.0f} – {event.end:.0f}",
             )
             for event in events
         ]
-        lanes = [name.pick(lang) for pipe, name in PIPES.items() if any(event.pipe == pipe for event in events)]
         pictures[lang] = spans(rows, say("周期", "cycles").pick(lang), lang, lanes)
     caption = say(
-        "模型里一个核的前 {n} 块：每条流水一行，空白就是在等。", "The first {n} tiles of one core in the model: a row for each pipe; "
-        "where it is empty the pipe waits.",
+        "模型里一个核的前 {n} 块：每条流水一行，空白就是在等。",
+        "The first {n} tiles of one core in the model: a row for each pipe; where it is empty the pipe waits.",
         n=TILES,
-    )  # fmt: skip
+    )
     return Drawing(pictures["zh"], pictures["en"], caption)
 
 

@@ -69,6 +69,20 @@ PROFILES_ZH = {  # of kernels.profiles.problems
     "too-large": "算子超过 {limit} 个：请少采集几步",
 }
 
+FACTS_ZH = (  # what they quote
+    (r"profile the whole program with msprof or torch_npu\.profiler", "请用 msprof 或 torch_npu.profiler 采集整个程序"),
+    (r"use torch_npu\.profiler with ProfilerActivity\.NPU", "请用 torch_npu.profiler，并加上 ProfilerActivity.NPU"),
+    (r"profile on an NPU", "请在 NPU 上采集"),
+    (r"torch\.profiler without torch_npu", "没有 torch_npu 的 torch.profiler"),
+    (r"the JAX/TensorFlow profiler", "JAX 或 TensorFlow 的采集工具"),
+    (r"it is UTF-16, .*", "它是 UTF-16（电子表格的“Unicode 文本”）"),
+    (r"it is a workbook, an archive or a database", "它是工作簿、压缩包或数据库"),
+    (r"byte (\d+) cannot be decoded", "第 {0} 个字节无法解码"),
+    (r"it may not be read \((.+)\)", "没有权限读取（{0}）"),
+    (r"name", "名字"),
+    (r"duration", "时长"),
+)
+
 
 def in_words(error: ValueError) -> Text:
     """The error in both languages. ``error``: one that kernels.perf or kernels.profiles document."""
@@ -89,12 +103,21 @@ def in_words(error: ValueError) -> Text:
         return Text(f"{error.field}：{sentence.zh}", f"{error.field}: {sentence.en}")
     if isinstance(error, BadProfile):
         told = str(error).removeprefix(f"{error.path}: ")
-        chinese = PROFILES_ZH[error.problem].format(**error.facts)
+        chinese = PROFILES_ZH[error.problem].format(**{name: _fact(value) for name, value in error.facts.items()})
         return Text(f"{error.path}：{_ended(chinese, '。')}", f"{error.path}: {_ended(told, '.')}")
     if isinstance(error, Refused):
         chinese = "；".join(_reason(reason) for reason in error.reasons)
         return Text(f"芯片执行不了这个调度：{chinese}。", f"the chip cannot run this schedule: {error}.")
     return Text(_ended(str(error), "。"), _ended(str(error), "."))
+
+
+def _fact(value: Any) -> Any:
+    """A fact that an error quotes in English, in Chinese."""
+    for pattern, chinese in FACTS_ZH:
+        found = re.fullmatch(pattern, value) if isinstance(value, str) else None
+        if found:
+            return chinese.format(*found.groups())
+    return value
 
 
 def _reason(reason: Reason) -> str:

@@ -14,7 +14,6 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from grader import results
-from grader.commands.base import command
 from grader.profiling import thresholds
 from grader.profiling.contents import contents
 from grader.profiling.drawings import Drawing, drawings
@@ -39,7 +38,6 @@ def page(profile: Profile, before: Profile | None = None, *, lang: str | None = 
         has_times="timeline" in drawn,
         has_model="core" in drawn,
         has_roofline="roofline" in drawn,
-        predict=command("profile", "predict", "--help"),
     )
     title = say("{name} · FlashDojo", "{name} · FlashDojo", name=profile.path.name)
     return _render("profile.html", lang, drawn, title=title, facts=facts, thresholds=thresholds.ALL)

@@ -8,7 +8,6 @@ import os
 import runpy
 import sys
 
-import torch
 import torch_npu
 
 folder, program, *arguments = sys.argv[1:]
@@ -27,4 +26,4 @@ with profiler.profile(
     experimental_config=config,
 ):
     runpy.run_path(program, run_name="__main__")
-    torch.npu.synchronize()  # the last kernels belong to the recording
+    torch_npu.npu.synchronize()  # the last kernels belong to the recording

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from grader.text import Text, say
 from kernels.perf import CAVEATS
 from kernels.profiles.utilisation import MEANINGS
@@ -16,6 +18,20 @@ PIPES = {  # of the model, in the order in which data passes them
     "MTE3": say("MTE3：UB → L1 或 GM", "MTE3: UB → L1 or GM"),
 }
 
+SHORT_UNITS = {  # on a picture
+    "cube": Text("Cube", "Cube"),
+    "mte1": Text("MTE1", "MTE1"),
+    "mte2": Text("MTE2", "MTE2"),
+    "fixpipe": Text("Fixpipe", "Fixpipe"),
+    "vector": Text("Vector", "Vector"),
+    "vector_mte2": Text("MTE2 (AIV)", "MTE2 (AIV)"),
+    "mte3": Text("MTE3", "MTE3"),
+    "hbm": Text("HBM ≥", "HBM ≥"),
+}
+SHORT_PIPES = {
+    "MTE2": "MTE2", "MTE1": "MTE1", "CUBE": "Cube", "FIXPIPE": "Fixpipe", "VMTE2": "MTE2 (AIV)", "VECTOR": "Vector",
+    "MTE3": "MTE3",
+}  # fmt: skip
 UNITS = {  # of kernels.profiles.utilisation: shares of the whole chip, over the time of the kernels
     "cube": say("Cube：做乘加", "Cube: multiplying"),
     "mte1": say("MTE1：L1 → L0A/L0B", "MTE1: L1 → L0A/L0B"),
@@ -93,7 +109,38 @@ def part_name(name: str) -> Text:
     return Text(_PARTS_ZH.get(name, name), name)
 
 
+_WAITS_ZH = (
+    (r"a place for (\w+), which (.+) gives back", " {0} 的空位（由 {1} 归还）"),
+    (r"the place that S and O share, which (.+) gives back", " S 与 O 共用的空位（由 {0} 归还）"),
+    (r"(\d+) places for (\w+), and there are (\d+)", " {1} 的 {0} 个空位，而总共只有 {2} 个"),
+)
+
+
 def waited_for(what: str) -> Text:
-    """What a stage waits for: "a place for V" or another stage, such as "C1(0)"."""
-    place = what.removeprefix("a place for ")
-    return Text(f" {place} 的空位" if place != what else f" {what}", what)
+    """What a stage waits for in a deadlock: a place in a buffer, or another stage such as "C1(0)"."""
+    for pattern, chinese in _WAITS_ZH:
+        found = re.fullmatch(pattern, what)
+        if found:
+            return Text(chinese.format(*found.groups()), what)
+    return Text(f" {what}", what)
+
+
+_STAGES_ZH = {
+    "C1": "C1：QKᵀ",
+    "V1": "V1：softmax",
+    "C2": "C2：PV",
+    "V2": "V2：缩放 O",
+    "normalise": "归一化",
+    "store O": "写出 O",
+}
+
+
+def stage_name(stage: str) -> Text:
+    """A stage of the model's pipeline; "load K" and "S out" are moves."""
+    english = {"C1": "C1: QKᵀ", "V1": "V1: softmax", "C2": "C2: PV", "V2": "V2: rescale O"}.get(stage, stage)
+    chinese = _STAGES_ZH.get(stage, stage)
+    if stage.startswith("load "):
+        chinese = f"载入 {stage.removeprefix('load ')}"
+    elif stage.endswith(" out"):
+        chinese = f"搬出 {stage.removesuffix(' out')}"
+    return Text(chinese, english)

@@ -19,20 +19,22 @@ def bars(
     names = [name.pick(lang) for name, _ in rows]
     values = [value for _, value in rows]
     most = max([LIMIT, *values, *(value for value in before if value is not None)])
-    picture = figure(60 + (44 if before else 32) * len(rows), showlegend=bool(before))
+    picture = figure(40 + (44 if before else 32) * len(rows))
     if before:
         old = [None if value is None else 100 * value for value in before]
         text = ["–" if value is None else f"{value:.0f} %" for value in old]
         picture.add_bar(name=say("之前", "before").pick(lang), y=names, x=old, text=text, marker_color=GREY)
     picture.add_bar(
-        name=say("之后" if before else "比例", "after" if before else "ratio").pick(lang),
+        name=say("之后", "after").pick(lang) if before else "",
         y=names,
         x=[100 * value for value in values],
         text=list(labels) or [f"{100 * value:.0f} %" for value in values],
         marker_color=[ORANGE if value > LIMIT else BLUE for value in values],
     )
     picture.update_traces(orientation="h", textposition="outside", hoverinfo="skip", cliponaxis=False)
-    picture.update_xaxes(range=[0, 118 * most], ticksuffix=" %", tickvals=[0, 25, 50, 75, 100])
+    picture.update_xaxes(
+        range=[0, 118 * most], tickvals=[0, 25, 50, 75, 100], ticktext=[f"{tick} %" for tick in (0, 25, 50, 75, 100)]
+    )
     picture.update_yaxes(autorange="reversed")
-    picture.update_layout(barmode="group", legend_traceorder="normal")
+    picture.update_layout(barmode="group")
     return picture

@@ -30,7 +30,7 @@ def figure(height: int, **layout: Any) -> go.Figure:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 8, "r": 16, "t": 8, "b": 8},
-        legend={"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top"},
+        showlegend=False,  # the page writes its own, which wraps
         hoverlabel={"align": "left"},
         bargap=0.35,
     )

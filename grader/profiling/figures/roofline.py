@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log10
 
 import plotly.graph_objects as go
 
@@ -29,7 +30,7 @@ def roofline(points: Sequence[Point], peak: float, bandwidths: dict[str, float],
     low = min([*ridges, *(point.intensity for point in points)]) / EDGE
     high = max([*ridges, *(point.intensity for point in points)]) * EDGE
     floor = min([bandwidth * low for bandwidth in bandwidths.values()] + [point.tflops / EDGE for point in points])
-    picture = figure(420, showlegend=True, legend_y=-0.2)
+    picture = figure(380)
     for (name, bandwidth), colour in zip(bandwidths.items(), (GREY, ORANGE), strict=False):
         ridge = peak / bandwidth
         picture.add_scatter(
@@ -63,12 +64,14 @@ def roofline(points: Sequence[Point], peak: float, bandwidths: dict[str, float],
         line={"color": GREEN, "width": 1.5, "dash": "dot"},
         hoverinfo="skip",
     )
-    picture.update_xaxes(type="log", title={"text": "FLOP / B"})
-    picture.update_yaxes(type="log", title={"text": "TFLOPS"}, range=_decades(floor, peak * 2))
+    picture.update_xaxes(type="log", title={"text": "FLOP / B"}, dtick=_ticks(low, high))
+    bottom, top = floor, peak * 2
+    picture.update_yaxes(
+        type="log", title={"text": "TFLOPS"}, range=[log10(bottom), log10(top)], dtick=_ticks(bottom, top)
+    )
     return picture
 
 
-def _decades(low: float, high: float) -> list[float]:
-    from math import log10
-
-    return [log10(low), log10(high)]
+def _ticks(low: float, high: float) -> int | str:
+    """Powers of ten, or 1, 2, 5 between them where there are few."""
+    return 1 if log10(high / low) > 2.5 else "D2"

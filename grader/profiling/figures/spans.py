@@ -33,7 +33,7 @@ def spans(rows: Sequence[Span], unit: str, lang: str, lanes: Sequence[str] = ())
         time[row.kind] += row.length  # type: ignore[assignment]
     kinds = [kind for kind, _ in time.most_common(KINDS)]
     kinds.sort(key=[row.kind for row in rows].index)
-    picture = figure(110 + 34 * len(order), barmode="overlay", bargap=0.25)
+    picture = figure(70 + 34 * len(order), barmode="overlay", bargap=0.25)
     for colour, kind in zip([*COLOURS, GREY], [*kinds, None], strict=False):
         chosen = [row for row in rows if (row.kind == kind if kind is not None else row.kind not in kinds)]
         if chosen:
@@ -50,5 +50,5 @@ def spans(rows: Sequence[Span], unit: str, lang: str, lanes: Sequence[str] = ())
             )
     picture.update_xaxes(title={"text": unit}, fixedrange=False)
     picture.update_yaxes(categoryorder="array", categoryarray=order, autorange="reversed")
-    picture.update_layout(dragmode="zoom", showlegend=True, legend_y=-0.02 - 60 / picture.layout.height)
+    picture.update_layout(dragmode="zoom")
     return picture
