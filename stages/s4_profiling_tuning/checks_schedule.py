@@ -1,10 +1,139 @@
-"""Checks of s4-schedule."""
+"""Checks of s4-schedule: a choice has to fit the chip, and to be near the best of a sweep by the performance model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from grader.profiling.errors import in_words
 from grader.vocabulary import Context, check, say
+from kernels.perf import BadSchedule, Deadlock, NoPath, Refused, Schedule
+
+from . import schedule_cases as cases
+from .plain_values import require_dict, shown
+from .schedule_cases import ALLOWED, BLOCK_Q, FIELDS, Choice
 
 
-@check("s4-schedule.values", points=10, concept="schedule")
-def schedule_values(ctx: Context) -> None:
-    ctx.fail(say("这项检查还没有写好。", "This check is not written yet."))
+def _chosen(ctx: Context, case: Choice) -> Schedule:
+    value = require_dict(ctx, ctx.subject.call("choose_schedule", *case.arguments()).value, ())
+    foreign = [str(key) for key in value if key not in FIELDS]
+    if foreign:
+        ctx.fail(
+            say(
+                "只能选 {fields}，没有 {got}。",
+                "The choices are {fields}; {got} is none of them.",
+                fields=", ".join(FIELDS),
+                got=foreign[0],
+            ),
+            misconception="schedule-not-a-schedule",
+            evidence={"got": shown(value)},
+        )
+    try:
+        schedule = Schedule.from_json({**case.base.to_json(), **value})
+    except BadSchedule as error:
+        ctx.fail(in_words(error), misconception="schedule-not-a-schedule", evidence={"got": shown(value)})
+    if schedule.block_q not in BLOCK_Q:
+        ctx.fail(
+            say("block_q 应是 64、96 或 128，得到 {got}。", "block_q is 64, 96 or 128, not {got}.", got=schedule.block_q),
+            misconception="schedule-not-a-schedule",
+        )
+    return schedule
+
+
+def _ratio(ctx: Context, case: Choice, schedule: Schedule) -> float:
+    try:
+        return case.ratio(schedule)
+    except Refused as error:
+        kinds = {type(reason) for reason in error.reasons}
+        idea = "schedule-overflows"
+        if NoPath in kinds:
+            idea = "schedule-no-path"
+        elif Deadlock in kinds:
+            idea = "schedule-deadlock"
+        ctx.fail(
+            say("{case}：{text}", "{case}: {text}", case=case, text=in_words(error)),
+            misconception=idea,
+            evidence={"case": str(case), "got": _spelt(schedule)},
+        )
+
+
+def _spelt(schedule: Schedule) -> str:
+    return ", ".join(f"{field}={getattr(schedule, field)}" for field in FIELDS)
+
+
+def _require_fast(ctx: Context, drawn: Sequence[Choice], ideas: Sequence[tuple[str, str, object]]) -> None:
+    """``ideas``: (field, misconception, its best value): named when this field alone, put right, would do for every
+    case that is too slow."""
+    seen = [(case, schedule, _ratio(ctx, case, schedule)) for case in drawn for schedule in [_chosen(ctx, case)]]
+    slow = [(case, schedule) for case, schedule, ratio in seen if ratio > ALLOWED]
+    if not slow:
+        return
+    case, schedule, ratio = next(row for row in seen if row[2] > ALLOWED)
+    fitting = {
+        idea for field, idea, value in ideas if all(_cured(case, schedule, field, value) for case, schedule in slow)
+    }
+    ctx.fail(
+        say(
+            "{case}：{schedule} 用时是扫描最优的 {ratio:.2f} 倍，要求不超过 {allowed} 倍。",
+            "{case}: {schedule} takes {ratio:.2f} times the best of the sweep; {allowed} are allowed.",
+            case=case,
+            schedule=_spelt(schedule),
+            ratio=ratio,
+            allowed=ALLOWED,
+        ),
+        misconception=fitting.pop() if len(slow) > 1 and len(fitting) == 1 else None,
+        evidence={"case": str(case), "got": f"{ratio:.3f}", "expected": f"<= {ALLOWED}"},
+    )
+
+
+def _cured(case: Choice, schedule: Schedule, field: str, value: object) -> bool:
+    if getattr(schedule, field) == value:
+        return False
+    try:
+        return case.ratio(Schedule.from_json({**schedule.to_json(), field: value})) <= ALLOWED
+    except Refused:
+        return False
+
+
+@check("s4-schedule.fits", points=2, concept="buffers")
+def schedule_fits(ctx: Context) -> None:
+    """Every generation, head dim and mask: no overflow, no missing wire, no deadlock."""
+    drawn = [cases.long(ctx.rng(f"950 {d} {m}"), cases.ON_CHIP, d, m) for d in (64, 128, 256) for m in (0, 3)]
+    drawn += [cases.long(ctx.rng(f"910 {d} {m}"), cases.THROUGH_GM, d, m) for d in (64, 128) for m in (0, 3)]
+    drawn += [cases.two_waves(ctx.rng("waves")), cases.few_rows(ctx.rng("rows"))]
+    for case in drawn:
+        schedule = _chosen(ctx, case)
+        _ratio_unasked(ctx, case, schedule)
+
+
+def _ratio_unasked(ctx: Context, case: Choice, schedule: Schedule) -> None:
+    """Only whether it runs: the sweep is for the checks on speed."""
+    object.__setattr__(case, "best_us", 1.0)
+    _ratio(ctx, case, schedule)
+
+
+@check("s4-schedule.on-chip", points=3, concept="schedule", needs=("s4-schedule.fits",))
+def schedule_on_chip(ctx: Context) -> None:
+    """Long sequences on a 950: large tiles and C1 two tiles ahead."""
+    drawn = [
+        cases.long(ctx.rng(0), cases.ON_CHIP, 128),
+        cases.long(ctx.rng(1), cases.ON_CHIP, 256),
+        cases.long(ctx.rng(2), cases.ON_CHIP, 128, 3),
+    ]
+    ideas = (("block_q", "schedule-small-tile", 128), ("preload", "schedule-preload", 2))
+    _require_fast(ctx, drawn, (*ideas, ("p_path", "schedule-needless-gm", "chip")))
+
+
+@check("s4-schedule.through-gm", points=3, concept="schedule", needs=("s4-schedule.fits",))
+def schedule_through_gm(ctx: Context) -> None:
+    """Long sequences on a 910B, where S, P and O go through global memory: wide tiles."""
+    drawn = [cases.long(ctx.rng(n), cases.THROUGH_GM, d) for n, d in enumerate((128, 64))]
+    ideas = (("block_kv", "schedule-narrow-tile", 512), ("preload", "schedule-preload", 2))
+    _require_fast(ctx, drawn, ideas)
+
+
+@check("s4-schedule.waves", points=2, concept="waves", needs=("s4-schedule.fits",))
+def schedule_waves(ctx: Context) -> None:
+    """Few row blocks: 96 rows fill two waves on a 950, 64 rows are all there are on a 910B."""
+    drawn = [case for n in range(2) for case in (cases.two_waves(ctx.rng(n)), cases.few_rows(ctx.rng(n)))]
+    ideas = (("block_q", "schedule-waves", 64), ("block_q", "schedule-waves", 96))
+    _require_fast(ctx, drawn, ideas)
