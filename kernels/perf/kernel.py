@@ -16,6 +16,10 @@ from kernels.perf.schedule import Schedule
 from kernels.perf.shape import Shape
 from kernels.perf.socs import Soc
 
+PERIOD = 12  # tiles after which a run repeats itself: periods of 1, 2, 3, 4 and 6 were seen
+SETTLED = 0.002  # of a pace; two pipes that are nearly equally busy approach it very slowly
+LONGEST_RUN = 96
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -77,7 +81,8 @@ def predict(
     row_blocks, heads = row_tiles(shape, schedule), shape.batch * shape.num_heads
     tiles, tasks = sum(row_blocks) * heads, len(row_blocks) * heads
     active = min(soc.cores, tasks if schedule.split == "rows" else ceil(tiles))
-    core = core_time(arch, bandwidths(soc, arch, hits, active), shape, schedule)
+    bw = bandwidths(soc, arch, hits, active)
+    core = core_time(arch, bw, shape, schedule, tiles / tasks, ceil(tasks / active))
 
     if schedule.split == "even":
         slowest = mean = tiles / active * core.per_tile + ceil(tasks / active) * core.per_task
@@ -128,18 +133,39 @@ def row_tiles(shape: Shape, schedule: Schedule) -> list[float]:
     return blocks
 
 
-def core_time(arch: Architecture, bw: Bandwidths, shape: Shape, schedule: Schedule) -> CoreTime:
-    """The pipeline repeats itself after a few tiles, so three short runs give the time of a long one.
+def core_time(arch: Architecture, bw: Bandwidths, shape: Shape, schedule: Schedule, row: float, count: int) -> CoreTime:
+    """A core with ``count`` row blocks of ``row`` tiles: the pipeline repeats itself, so short runs give a long one.
 
-    n tiles, 2n tiles, 2n tiles twice: the second run and the first differ by n tiles, the third and second by a task.
+    The pace of V2, which is last, is the time of a tile, taken late in a long row block. What row blocks of the usual
+    length take beyond that is the time of a task, and what is left at the end of a few of them is the fill.
     """
     group = max(1, schedule.group)
-    n = ceil(4 * max(1, schedule.preload) / group) * group
-    once, twice, again = (Core(arch, bw, shape, schedule, tasks).run() for tasks in ([n], [2 * n], [2 * n, 2 * n]))
-    per_tile = (twice.end - once.end) / n
-    per_task = max(0.0, again.end - twice.end - 2 * n * per_tile)
-    fill = max(0.0, twice.end - 2 * n * per_tile - per_task)
-    return CoreTime(per_tile, per_task, fill, {p: (twice.busy[p] - once.busy[p]) / n for p in PIPES})
+    period = ceil(PERIOD / group) * group
+    cut = ceil(schedule.block_q / schedule.block_kv) if shape.causal else 0  # tiles that the mask makes slower
+    rest = ceil((cut + schedule.preload + 1) / group) * group  # those, and the last, when C1 has ended
+
+    def run(*tasks: int) -> Core:
+        return Core(arch, bw, shape, schedule, tasks).run()
+
+    def pace(core: Core, tile: int) -> float:
+        return (core.ready["V2", tile] - core.ready["V2", tile - period]) / period
+
+    n = 2 * period
+    core = run(n + rest)
+    while n < LONGEST_RUN and abs(pace(core, n - 1) / pace(core, n - 1 - period // 2) - 1) > SETTLED:
+        n *= 2
+        core = run(n + rest)
+    per_tile = pace(core, n - 1)
+
+    length = min(n, max(1, round(row)))
+    blocks = ceil(period / length)  # to measure over, after as many to begin with
+    core = run(*[length] * (2 * blocks), rest)
+    first, last = (core.ready["V2", count * blocks * length - 1] for count in (1, 2))
+    per_task = max(0.0, (last - first) / blocks - length * per_tile)
+    few = min(count, blocks)
+    fill = max(0.0, run(*[length] * few).end - few * (length * per_tile + per_task))
+    short, long = run(cut + 1), run(cut + 2)  # a tile that no mask cuts
+    return CoreTime(per_tile, per_task, fill, {pipe: long.busy[pipe] - short.busy[pipe] for pipe in PIPES})
 
 
 def longest_load(row_blocks: list[float], heads: int, cores: int, per_tile: float, per_task: float) -> float:

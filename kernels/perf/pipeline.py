@@ -118,10 +118,7 @@ class Core:
     def fixpipe(self, n: int, path: str, size: int, stage: str, tile: int, *after: float) -> float:
         """block_q x n results out of L0C, to both vector cores or to global memory."""
         arch, elements = self.arch, self.schedule.block_q * n
-        if path == "chip":
-            cycles = elements * 4 / arch.l0c_to_ub
-        else:
-            cycles = elements * size / self.bw.fixpipe
+        cycles = elements * 4 / arch.l0c_to_ub if path == "chip" else elements * size / self.bw.fixpipe
         end = self.op("FIXPIPE", cycles + arch.start_fixpipe, stage, tile, *after)
         self.l0c.free(end)
         return end + (arch.gm_latency if path == "gm" else 0.0)
