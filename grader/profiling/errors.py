@@ -65,6 +65,7 @@ PROFILES_ZH = {  # of kernels.profiles.problems
     "no-kernels": "只有表头，没有一个算子：采集期间 NPU 上什么也没有运行",
     "cut": "第 {line} 行只有半行：文件被截断了，或者还在写",
     "row": "第 {line} 行有 {found} 个字段，表头有 {expected} 个：请使用采集工具写出的原文件",
+    "quotes": "第 {line} 行的引号不成对：请使用采集工具写出的原文件",
     "number": "第 {line} 行 {column!r} 列：{value!r} 不是 {wanted}",
     "too-large": "算子超过 {limit} 个：请少采集几步",
 }
@@ -78,6 +79,8 @@ FACTS_ZH = (  # what they quote
     (r"it is UTF-16, .*", "它是 UTF-16（电子表格的“Unicode 文本”）"),
     (r"it is a workbook, an archive or a database", "它是工作簿、压缩包或数据库"),
     (r"byte (\d+) cannot be decoded", "第 {0} 个字节无法解码"),
+    (r"there are zero bytes in line (\d+)", "第 {0} 行有零字节"),
+    (r"a cell of more than 128 KiB", "有一个单元格超过 128 KiB"),
     (r"it may not be read \((.+)\)", "没有权限读取（{0}）"),
     (r"name", "名字"),
     (r"duration", "时长"),

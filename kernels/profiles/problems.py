@@ -23,6 +23,7 @@ PROBLEMS = {
     "no-kernels": "there is a header and not one kernel below it: nothing ran on the NPU while it was profiled",
     "cut": "line {line} ends in the middle: the file was cut, or is still being written",
     "row": "line {line} has {found} fields where the header has {expected}: take the file as the profiler wrote it",
+    "quotes": "line {line}: the quotes in it do not match: take the file as the profiler wrote it",
     "number": "line {line}, column {column!r}: {value!r} is no {wanted}",
     "too-large": "there are more than {limit} kernels: profile fewer steps, or take them one by one with stream()",
 }

@@ -31,7 +31,7 @@ class KernelTable:
 
     def __iter__(self) -> Iterator[Kernel]:
         with _open_text(self.path) as text:
-            lines = csv.reader(_ends_noted(text, self._note_open_end), strict=True)
+            lines = csv.reader(_checked_lines(text, self.path, self._note_open_end), strict=True)
             try:
                 self._read_header(lines)
                 for row in lines:
@@ -39,10 +39,10 @@ class KernelTable:
                         self._check_width(row, lines)
                         yield self._kernel(row, lines.line_num)
             except csv.Error as error:
-                problem = "cut" if "end of data" in str(error) else "row"
-                raise BadProfile(
-                    problem, self.path, line=lines.line_num, found="unbalanced quotes in its", expected=len(self.header)
-                ) from None
+                if "field limit" in str(error):
+                    raise BadProfile("not-text", self.path, detail="a cell of more than 128 KiB") from None
+                problem = "cut" if "end of data" in str(error) else "quotes"
+                raise BadProfile(problem, self.path, line=lines.line_num) from None
             except UnicodeDecodeError as error:
                 raise BadProfile("not-text", self.path, detail=f"byte {error.start} cannot be decoded") from None
 
@@ -197,11 +197,11 @@ class KernelTable:
         self.notes["last-line-open"] = Note("last-line-open", told, self.path.name)
 
 
-def _ends_noted(text: TextIO, open_end: Callable[[], None]) -> Iterator[str]:
+def _checked_lines(text: TextIO, path: Path, open_end: Callable[[], None]) -> Iterator[str]:
     line = "\n"
-    for line in text:
+    for number, line in enumerate(text, 1):
         if "\0" in line:
-            raise csv.Error("line contains NUL")
+            raise BadProfile("not-text", path, detail=f"there are zero bytes in line {number}")
         yield line
     if not line.endswith(("\n", "\r")):
         open_end()

@@ -188,7 +188,9 @@ ERRORS: dict[str, tuple[Callable[[str], str | bytes], str]] = {
     "a negative duration": (on_rows(cell("Duration(us)", "-397.686")), "number"),
     "a duration of N/A": (on_rows(cell("Duration(us)", "N/A")), "number"),
     "two files in one": (lambda text: text + text, "number"),
-    "zeros of a full disk": (lambda text: text.encode() + b"\0" * 512, "row"),
+    "zeros of a full disk": (lambda text: text.encode() + b"\0" * 512, "not-text"),
+    "one endless line": (lambda text: text + "x" * 200_000, "not-text"),
+    "a quote too many": (lambda text: text.replace('2048"""', '2048"x""'), "quotes"),
 }
 
 
