@@ -67,6 +67,8 @@ PROFILES_ZH = {  # of kernels.profiles.problems
     "row": "第 {line} 行有 {found} 个字段，表头有 {expected} 个：请使用采集工具写出的原文件",
     "quotes": "第 {line} 行的引号不成对：请使用采集工具写出的原文件",
     "number": "第 {line} 行 {column!r} 列：{value!r} 不是 {wanted}",
+    "not-a-trace": "这不是 Chrome Trace Event 格式的时间线，或者只有一部分",
+    "too-large-file": "文件超过 {limit} MiB：请少采集几步",
     "too-large": "算子超过 {limit} 个：请少采集几步",
 }
 

@@ -9,7 +9,7 @@ from .kernel import Device, Kernel, Note, Profile, Step
 from .problems import PROBLEMS, BadProfile
 from .reading import read, stream
 from .runs import kernel_run
-from .traces import core_trace, kernel_trace, write_trace
+from .traces import core_trace, kernel_trace, trace_times, write_trace
 from .training import Model, training_step
 from .utilisation import MEANINGS, Share, shares, tensor_bytes, utilisation
 from .writing import write_msprof, write_pytorch
@@ -33,6 +33,7 @@ __all__ = [
     "shares",
     "stream",
     "tensor_bytes",
+    "trace_times",
     "training_step",
     "utilisation",
     "write_msprof",

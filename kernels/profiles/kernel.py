@@ -113,6 +113,7 @@ class Profile:
     """``kind``: "pytorch" (torch_npu.profiler) or "msprof". ``level``: 0 without and 1 with columns of the pipes.
 
     ``emulated``: what our own writer says in profiler_metadata.json or emulated.json; None for every other file.
+    ``settings``: from profiler_info.json, as far as it is there: "level", "metrics", "cann", "torch_npu".
     """
 
     kind: str
@@ -124,6 +125,7 @@ class Profile:
     header: str  # "block-num", "block-dim" or "none"
     notes: list[Note]
     emulated: Mapping[str, Any] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def duration_us(self) -> float:

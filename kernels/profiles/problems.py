@@ -25,6 +25,8 @@ PROBLEMS = {
     "row": "line {line} has {found} fields where the header has {expected}: take the file as the profiler wrote it",
     "quotes": "line {line}: the quotes in it do not match: take the file as the profiler wrote it",
     "number": "line {line}, column {column!r}: {value!r} is no {wanted}",
+    "not-a-trace": "this is no timeline in the Chrome Trace Event format, or a part of one",
+    "too-large-file": "the file has more than {limit} MiB: profile fewer steps",
     "too-large": "there are more than {limit} kernels: profile fewer steps, or take them one by one with stream()",
 }
 

@@ -56,7 +56,9 @@ def read(path: str | Path, *, max_kernels: int = MAX_KERNELS) -> Profile:
         kernels = [replace(kernel, device=device) for kernel in kernels] if device else kernels
     steps, told = _steps(found)
     notes += told + _statistic(found, kernels)
-    return Profile(found.kind, found.root, kernels, steps, device, level, header, notes, _emulated(found))
+    return Profile(
+        found.kind, found.root, kernels, steps, device, level, header, notes, _emulated(found), _settings(found)
+    )
 
 
 def device_of(found: Found) -> Device | None:
@@ -145,6 +147,23 @@ def _emulated(found: Found) -> dict[str, Any] | None:
             if isinstance(content, dict) and isinstance(content.get(EMULATED), dict):
                 return content[EMULATED]
     return None
+
+
+def _settings(found: Found) -> dict[str, str]:
+    file = next(iter(sorted(found.root.glob("profiler_info*.json"))), None)
+    info = _json(file) if file else None
+    if not isinstance(info, dict):
+        return {}
+    config = info.get("config")
+    experimental = config.get("experimental_config") if isinstance(config, dict) else None
+    chosen = experimental if isinstance(experimental, dict) else {}
+    said = {
+        "level": chosen.get("_profiler_level"),
+        "metrics": chosen.get("_aic_metrics"),
+        "cann": info.get("cann_version"),
+        "torch_npu": info.get("torch_npu_version"),
+    }
+    return {name: str(value) for name, value in said.items() if value is not None}
 
 
 def _positive(values: dict[str, Any], key: str) -> float | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .kernel import Kernel
+from .problems import BadProfile
 from .tables import MODEL_ID, microseconds, step_spans
 
+MAX_BYTES = 512 * 1024 * 1024
 PYTHON_PID = 1
 HARDWARE, FREQUENCY, OVERLAP = ("Ascend Hardware", 14), ("AI Core Freq", 15), ("Overlap Analysis", 18)
 CUBE_PIPES = ("MTE2", "MTE1", "CUBE", "FIXPIPE")
@@ -95,6 +98,38 @@ def write_trace(file: Path | str, events: Sequence[dict[str, Any]]) -> Path:
     lines = ",\n".join(json.dumps(event, ensure_ascii=False, separators=(",", ":")) for event in events)
     file.write_text(f"[\n{lines}\n]\n", encoding="utf-8", newline="\n")
     return file
+
+
+def trace_times(file: Path | str, *, max_bytes: int = MAX_BYTES) -> dict[tuple[str, str], float]:
+    """(process, thread) -> microseconds of its slices, of any Chrome trace: trace_view.json, msprof_*.json, ours.
+
+    BadProfile when it is no such trace, or larger than ``max_bytes``: a JSON file has to be read whole.
+    """
+    file = Path(file)
+    if not file.is_file():
+        raise BadProfile("missing", file)
+    if file.stat().st_size > max_bytes:
+        raise BadProfile("too-large-file", file, limit=max_bytes >> 20)
+    try:
+        content = json.loads(file.read_bytes())
+        events = content["traceEvents"] if isinstance(content, dict) else content
+        names: dict[tuple[str, Any, Any], str] = {}
+        for event in events:
+            if event.get("ph") == "M" and event["name"] in ("process_name", "thread_name"):
+                thread = event.get("tid") if event["name"] == "thread_name" else None
+                names[event["name"], event["pid"], thread] = str(event["args"]["name"])
+        times: dict[tuple[str, str], float] = defaultdict(float)
+        for event in events:
+            if event.get("ph") == "X":
+                process, thread = event["pid"], event["tid"]
+                row = (
+                    names.get(("process_name", process, None), str(process)),
+                    names.get(("thread_name", process, thread), str(thread)),
+                )
+                times[row] += float(event["dur"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise BadProfile("not-a-trace", file) from None
+    return dict(times)
 
 
 def _slice(name: str, pid: int, tid: int, ns: int, us: float, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.perf import Shape, find_soc, predict, schedule_for
+from kernels.perf import PIPES, Shape, find_soc, predict, schedule_for, timeline
 from kernels.profiles import (
     BadProfile,
     Device,
@@ -18,10 +18,12 @@ from kernels.profiles import (
     kernel_run,
     read,
     stream,
+    trace_times,
     training_step,
     utilisation,
     write_msprof,
     write_pytorch,
+    write_trace,
 )
 
 SOC = find_soc("910B3")
@@ -103,6 +105,10 @@ def test_what_is_written_is_read(step: list[Kernel], tmp_path: Path) -> None:
     assert profile.emulated is not None
     assert profile.emulated["schedule"] == "cann"
     assert "not measured" in profile.emulated["statement"]
+    metrics = "ACL_AICORE_PIPE_UTILIZATION"
+    assert profile.settings == {"level": "Level1", "metrics": metrics, "cann": "8.5.0", "torch_npu": "none (emulated)"}
+    times = trace_times(profile.path / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
+    assert times["Ascend Hardware", "Stream 2"] == pytest.approx(profile.duration_us)
     for before, after in zip(step, profile.kernels, strict=True):
         assert after.start_ns == (before.start_ns or 0) + 10**9
         for name in ("name", "type", "core", "step", "state", "block_num", "input_shapes", "output_dtypes", "device"):
@@ -230,9 +236,7 @@ def test_thousands_of_kernels_take_no_memory(step: list[Kernel], tmp_path: Path)
         assert streamed[name].value == share.value
 
 
-def test_the_trace_of_one_core_is_in_the_pipes_order() -> None:
-    from kernels.perf import timeline
-
+def test_the_trace_of_one_core(tmp_path: Path) -> None:
     shape = Shape(1, 4, 4, 1024, 1024)
     events = timeline(SOC, shape, schedule_for("cann", SOC, shape), tiles=4)
     slices = [event for event in core_trace(events, SOC.mhz) if event["ph"] == "X"]
@@ -242,3 +246,20 @@ def test_the_trace_of_one_core_is_in_the_pipes_order() -> None:
         row = event["pid"], event["tid"]
         assert float(event["ts"]) >= ends.get(row, 0.0) - 1e-9  # a pipe does one thing at a time
         ends[row] = float(event["ts"]) + event["dur"]
+
+    file = write_trace(tmp_path / "core.json", core_trace(events, SOC.mhz))
+    times = {thread: us for (_, thread), us in trace_times(file).items()}
+    assert set(times) == set(PIPES)
+    for pipe, us in times.items():
+        cycles = sum(event.end - event.start for event in events if event.pipe == pipe)
+        assert us == pytest.approx(cycles / SOC.mhz, abs=0.001 * len(events))
+    whole = file.read_text("utf-8")
+    file.write_text(f'{{"traceEvents": {whole}}}', "utf-8")
+    assert {thread: us for (_, thread), us in trace_times(file).items()} == times
+    for text in (whole[: len(whole) // 2], "[1, 2]", '{"schemaVersion": 1}', '[{"ph": "X", "pid": 1}]', ""):
+        file.write_text(text, "utf-8")
+        with pytest.raises(BadProfile) as caught:
+            trace_times(file)
+        assert caught.value.problem == "not-a-trace"
+    with pytest.raises(BadProfile, match="fewer steps"):
+        trace_times(write_trace(file, core_trace(events, SOC.mhz)), max_bytes=1000)
