@@ -29,7 +29,7 @@ SHAPES_ZH = (  # sentences of kernels.perf.shape
     (r"(\w+) is (.+): it must be a whole number of at least 1", "{0} 是 {1}：要写不小于 1 的整数"),
     (r"batch is (\d+): the operator takes less than 65,536", "batch 是 {0}：算子要求小于 65,536"),
     (r"(\d+) query heads on (\d+) kv heads: .*", "{0} 个 query 头配 {1} 个 kv 头：N1 必须是 N2 的整数倍"),
-    (r"a sequence of (\d+): the model takes up to ([\d,]+)", "序列长 {0}：模型最多算到 {1}"),
+    (r"a sequence of (\d+): the operator takes up to ([\d,]+)", "序列长 {0}：算子最多支持 {1}"),
     (r"head_dim is (\d+): the operator takes (.+)", "head_dim 是 {0}：算子只支持 {1}"),
     (r"dtype (.+): the operator takes .*", "dtype {0}：算子只支持 float16（fp16）和 bfloat16（bf16）"),
     (r"mask(?:_mode is)? (.+): the model covers .*", "掩码 {0}：模型只算 none（0）和 causal（3）"),

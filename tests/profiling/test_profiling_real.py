@@ -1,4 +1,4 @@
-"""Recording on an NPU, driven against doubles that have the documented signatures and write down what they are asked."""
+"""Recording on an NPU, driven against doubles with the documented signatures that write down what they are asked."""
 
 from __future__ import annotations
 
