@@ -85,9 +85,7 @@ def test_predicting_waits_for_no_torch_and_no_plotly(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_calibration_shows_every_row(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calibration_shows_every_row(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     rows = calibrate()
     monkeypatch.setattr(calibration, "calibrate", lambda: list(rows))
     found = answer(capsys, "calibration")

@@ -20,7 +20,7 @@ from kernels.profiles import kernel_run, write_msprof, write_pytorch
 RELEASE = machine.release(torch.__version__)
 
 # torch_npu.profiler as its documents describe it; every call goes into the file of the variable RECORD.
-TORCH_NPU = '''
+TORCH_NPU = """
 import json, os, shutil, types
 from enum import Enum
 
@@ -86,9 +86,9 @@ class profile:
 profiler = types.SimpleNamespace(profile=profile, ProfilerActivity=ProfilerActivity, ProfilerLevel=ProfilerLevel,
     AiCMetrics=AiCMetrics, ExportType=ExportType, _ExperimentalConfig=_ExperimentalConfig,
     tensorboard_trace_handler=tensorboard_trace_handler)
-'''
+"""
 
-MSPROF = '''#!{python}
+MSPROF = """#!{python}
 import itertools, json, os, shutil, subprocess, sys
 options = list(itertools.takewhile(lambda word: word.startswith("--"), sys.argv[1:]))
 told = dict(option[2:].split("=", 1) for option in options)
@@ -103,7 +103,7 @@ parsed = not os.environ.get("UNPARSED")
 shutil.copytree(os.environ["MADE"], os.path.join(told["output"], os.path.basename(os.environ["MADE"])),
                 ignore=None if parsed else shutil.ignore_patterns("mindstudio_profiler_output"))
 sys.exit(code)
-'''
+"""
 
 PROGRAM = """
 import json, os, sys
