@@ -7,3 +7,7 @@ from .checks_tiles import *  # noqa: F403
 from .checks_schedule import *  # noqa: F403
 from .checks_tune import *  # noqa: F403
 from .checks_evidence import *  # noqa: F403
+from .checks_key import *  # noqa: F403
+from .checks_plan import *  # noqa: F403
+from .checks_dataflow import *  # noqa: F403
+from .checks_fast import *  # noqa: F403
