@@ -15,6 +15,7 @@ from .problems import BadProfile
 from .rows import KernelTable
 
 MAX_KERNELS = 200_000  # about 400 MB of Kernel objects
+MAX_JSON_BYTES = 16 * 1024 * 1024  # of the small files beside the tables
 METADATA = ("profiler_metadata.json", "emulated.json")
 EMULATED = "flashdojo"  # key of our own statement in profiler_metadata.json
 INFO = ("device_*/info.json*", "PROF_*/device_*/info.json*")
@@ -63,8 +64,8 @@ def read(path: str | Path, *, max_kernels: int = MAX_KERNELS) -> Profile:
 
 def device_of(found: Found) -> Device | None:
     """From info.json of the raw data, which msprof writes beside what it measured, and from our own statement."""
-    emulated = _emulated(found)
-    said = (emulated or {}).get("device") or {}
+    told = (_emulated(found) or {}).get("device")
+    said = told if isinstance(told, dict) else {}
     for folder in {found.root, found.output}:
         for pattern in INFO:
             for file in sorted(folder.glob(pattern)):
@@ -76,9 +77,9 @@ def device_of(found: Found) -> Device | None:
                         int(cores) if cores else None,
                         int(vector) if vector else None,
                         _positive(devices[0], "aic_frequency"),
-                        said.get("name"),
-                        said.get("arch"),
-                        said.get("hbm_bytes_per_second"),
+                        str(said["name"]) if said.get("name") else None,
+                        str(said["arch"]) if said.get("arch") else None,
+                        _positive(said, "hbm_bytes_per_second"),
                     )
     return None
 
@@ -171,12 +172,12 @@ def _positive(values: dict[str, Any], key: str) -> float | None:
         value = float(values[key])
     except (KeyError, TypeError, ValueError):
         return None
-    return value if value > 0 else None
+    return value if 0 < value < float("inf") else None
 
 
 def _json(file: Path) -> Any:
     """None for what is not there or no JSON: nothing that is needed is kept in such a file."""
     try:
-        return json.loads(file.read_text("utf-8-sig"))
-    except (OSError, ValueError):
+        return json.loads(file.read_text("utf-8-sig")) if file.stat().st_size <= MAX_JSON_BYTES else None
+    except (OSError, ValueError, RecursionError):
         return None

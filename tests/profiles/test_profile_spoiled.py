@@ -219,3 +219,42 @@ def test_a_table_cut_between_lines_shows_in_the_statistic(tmp_path: Path) -> Non
     took = f",{kernels()[-1].duration_us:.3f},"
     file.write_text(whole.replace(took, f",2{took[2:]}"), "utf-8")
     assert [note.id for note in read(root).notes] == ["statistic-disagrees"]
+
+
+def test_any_damage_is_a_profile_or_one_error(tmp_path: Path) -> None:
+    """Bytes lost, doubled, changed, in any file that is read: nothing but BadProfile comes out, and never NaN."""
+    root = write_pytorch(tmp_path, kernels()[:6])
+    output = root / "ASCEND_PROFILER_OUTPUT"
+    names = ("kernel_details.csv", "op_statistic.csv", "step_trace_time.csv")
+    files = [*(output / name for name in names), *root.glob("*.json"), *root.rglob("info.json.0")]
+    assert len(files) == 6
+    whole = {file: file.read_bytes() for file in files}
+    chance = random.Random(11)
+    seen = {"read": 0, "refused": 0}
+    for _ in range(250):
+        file = chance.choice(files)
+        data = bytearray(whole[file])
+        for _ in range(chance.choice((1, 1, 2, 5, 40))):
+            at = chance.randrange(len(data) or 1)
+            what = chance.randrange(5)
+            if what == 0 and data:
+                data[at] = chance.choice(b'\x00\xff,";\n\r\t-9eEN:{}[]')
+            elif what == 1:
+                del data[at : at + chance.choice((1, 3, 50))]
+            elif what == 2:
+                data[at:at] = chance.choice((b"nan", b"inf", b"1e999", b'"', b"\n", b",", b"[" * 2000, data[:500]))
+            elif what == 3:
+                del data[at + 1 :]
+            else:
+                data[at:at] = data[at : at + 30]
+        file.write_bytes(data)
+        try:
+            profile = read(root)
+        except BadProfile:
+            seen["refused"] += 1
+        else:
+            seen["read"] += 1
+            for share in utilisation(profile).values():
+                assert share.value is None or 0 <= share.value < float("inf")
+        file.write_bytes(whole[file])
+    assert min(seen.values()) > 40
