@@ -208,6 +208,18 @@ def test_chip_from_the_counters(tmp_path: Path) -> None:
     assert read(tmp_path).device == Device(24, 48, 1850.0)  # what the raw data say goes first
 
 
+def test_the_first_generation_has_one_kind_of_core(tmp_path: Path) -> None:
+    row = {
+        "Op Name": "a", "OP Type": "MatMul", "Task Type": "AI_CORE", "Task Duration(us)": "100", "Block Dim": "16",
+        "aicore_time(us)": "80", "total_cycles": "1280000",
+        "mac_ratio": "0.5", "vec_ratio": "0.25", "mte3_ratio": "0.1",
+    }  # fmt: skip
+    (tmp_path / "op_summary_0_1.csv").write_text(",".join(row) + "\n" + ",".join(row.values()) + "\n", "utf-8")
+    told = utilisation(read(tmp_path), Device(cores=32, vector_cores=32, mhz=1000.0))
+    values = {name: told[name].value for name in ("cube", "vector", "mte3", "cube_occupancy", "fixpipe")}
+    assert values == {"cube": 0.2, "vector": 0.1, "mte3": pytest.approx(0.04), "cube_occupancy": 0.4, "fixpipe": None}
+
+
 def test_few_cores_are_not_a_busy_chip() -> None:
     kernel = Kernel("k", "MatMulV3", "AI_CORE", duration_us=10, aicore_us=9, block_num=4, ratios={"mac": 0.9})
     assert utilisation(kernel)["cube"].value == pytest.approx(0.81)  # nothing known of the chip
