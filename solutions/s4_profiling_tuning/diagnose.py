@@ -25,6 +25,7 @@ def diagnose(kernel: dict) -> dict:
     "waiting"  none of these: the pipes wait for each other. evidence: the column of the largest ratio
     evidence may hold more columns; every value must be that of the row.
     """
+
     # zh: 依次检查每条规则，第一条成立的就是答案。
     # en: Try the rules in this order; the first that holds is the answer.
     ### BEGIN SOLUTION

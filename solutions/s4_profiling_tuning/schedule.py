@@ -4,15 +4,15 @@ from math import ceil
 def choose_schedule(soc: dict, shape: dict) -> dict:
     """A schedule for this chip and shape that fits, and takes at most 15 % longer than the best of a sweep.
 
-    soc: {"arch": "3510" (950) or "2201" (910B, A3), "cores", "mhz", "l1", "l0a", "l0b", "l0c", "ub" (bytes), "l2_bytes",
+    soc: {"arch": "3510" (950) or "2201" (910B, A3), "cores", "mhz"; bytes "l1", "l0a", "l0b", "l0c", "ub", "l2_bytes";
         "l2_bytes_per_cycle", "hbm_bytes_per_cycle" (of one core)}.
     shape: {"batch", "num_heads", "num_kv_heads", "seq_q", "seq_kv", "head_dim", "mask_mode"} (0 or 3); head_dim is 64,
         128 or 256 on arch 3510, 64 or 128 on 2201.
     Returns a dict with any of these keys; those left out have the value in brackets:
     block_q [128]: 64, 96 or 128 rows of a tile; block_kv [128]: its columns, a multiple of 16;
-    preload [2]: tiles that C1 runs ahead of C2, 0 .. 8; s_slots, o_slots [2], p_slots [3]: places for S, O and P, 1 .. 16;
+    preload [2]: tiles that C1 runs ahead of C2, 0 .. 8; s_slots, o_slots [2], p_slots [3]: places for S, O, P, 1 .. 16;
     s_path, p_path, o_path ["chip"]: "chip" or "gm". Arch 2201 has no wire from L0C to UB and from UB to L1.
-    The sweep: block_q 64, 96, 128; block_kv 64 .. 256 on chip, 128 .. 1024 through GM; preload 1 .. 3; one or two slots.
+    The sweep: block_q 64, 96, 128; block_kv 64 .. 256 on chip, 128 .. 1024 through GM; preload 1 .. 3; 1 or 2 slots.
     """
     # zh: 第 1 步：选 block_q。块数 / 核数向上取整是轮数，每轮的时间由 Cube、载入、Fixpipe 里最慢的决定。
     # zh: 第 2 步：走片上还是 GM，决定 block_kv。

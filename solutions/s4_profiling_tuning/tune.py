@@ -33,7 +33,8 @@ def attempt(name: str, **knobs: object) -> Schedule:
 
 
 # zh: 每个起点配一个调好的调度：先看哪条流水线满了，再决定转哪个旋钮。多试几次没有关系。
-# en: One tuned schedule for each start: see which pipe is full, then decide which knob to turn. Try as often as you like.
+# en: One tuned schedule for each start: see which pipe is full, then decide which knob to turn. Try as often as you
+# en: like.
 ### BEGIN SOLUTION
 schedules = {
     # zh: MTE2 满了：同样的 K、V 喂给两倍的行

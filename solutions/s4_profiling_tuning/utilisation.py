@@ -16,6 +16,7 @@ def utilisation(kernels: list, soc: dict) -> dict:
         (input_shapes[6]) of the forward and the 8th (input_shapes[7]) of a Grad, there if not empty;
     mfu: tflops over the peak of the chip, cores * mhz * 8192 operations per microsecond.
     """
+
     # zh: 第 1 步：各流水线的占比，按时间加权。
     # zh: 第 2 步：有多少核在干活。
     # zh: 第 3 步：Attention 的运算量、时间与 MFU。

@@ -47,7 +47,12 @@ def _should_be(kernel: Kernel, prediction: Prediction) -> Kernel:
     case = BY_NAME[CASE]
     made = kernel_run(prediction, case.shape, case.soc, name=kernel.name)
     return replace(
-        made, start_ns=(kernel.start_ns or ORIGIN_NS) - ORIGIN_NS, step=kernel.step, stream=kernel.stream, task=kernel.task, wait_us=kernel.wait_us
+        made,
+        start_ns=(kernel.start_ns or ORIGIN_NS) - ORIGIN_NS,
+        step=kernel.step,
+        stream=kernel.stream,
+        task=kernel.task,
+        wait_us=kernel.wait_us,
     )
 
 
@@ -152,7 +157,7 @@ def _differs(ctx: Context, which: str, place: str, where: object) -> None:
     ctx.fail(
         say(
             "{folder}/{which}/{place} 与同一份 profile 的其他文件不符（{where}）：重新写一遍，不要手改。",
-            "{folder}/{which}/{place} disagrees with the other files of its profile ({where}): write it again, and edit "
+            "{folder}/{which}/{place} disagrees with the other files of its profile ({where}): write it again, edit "
             "nothing by hand.",
             folder=FOLDER,
             which=which,

@@ -54,7 +54,12 @@ def require_kernels(
     """``idea``: what to name when values are wrong; a mapping is asked for the keys that are wrong, all of one idea."""
     if value["kind"] != kind:
         ctx.fail(
-            say("kind 应为 {want}，得到 {got}。", "kind must be {want}, it is {got}.", want=kind, got=shown(value["kind"])),
+            say(
+                "kind 应为 {want}，得到 {got}。",
+                "kind must be {want}, it is {got}.",
+                want=kind,
+                got=shown(value["kind"]),
+            ),
             evidence={"expected": kind, "got": shown(value["kind"])},
         )
     kernels = value["kernels"]
@@ -71,9 +76,7 @@ def require_kernels(
         )
     for kernel in kernels:
         require_dict(ctx, kernel, tables.KEYS, exactly=True)
-    wrong = [
-        (n, key) for n, row in enumerate(want) for key in tables.KEYS if not same(kernels[n][key], row[key])
-    ]
+    wrong = [(n, key) for n, row in enumerate(want) for key in tables.KEYS if not same(kernels[n][key], row[key])]
     if not wrong:
         return
     n, key = wrong[0]

@@ -33,7 +33,9 @@ def _chosen(ctx: Context, case: Choice) -> Schedule:
         ctx.fail(in_words(error), misconception="schedule-not-a-schedule", evidence={"got": shown(value)})
     if schedule.block_q not in BLOCK_Q:
         ctx.fail(
-            say("block_q 应是 64、96 或 128，得到 {got}。", "block_q is 64, 96 or 128, not {got}.", got=schedule.block_q),
+            say(
+                "block_q 应是 64、96 或 128，得到 {got}。", "block_q is 64, 96 or 128, not {got}.", got=schedule.block_q
+            ),
             misconception="schedule-not-a-schedule",
         )
     return schedule

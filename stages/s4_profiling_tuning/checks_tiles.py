@@ -144,7 +144,10 @@ def tiles_fed(ctx: Context) -> None:
     roomy = {"l1": 4096 * KI, "l0a": 512 * KI, "l0b": 512 * KI, "l0c": 4096 * KI, "ub": 4096 * KI}
     cases = [Buffers(ASCEND950, 128, hit_rate=1.0), Buffers(ASCEND950, 256, shared_so=True, hit_rate=1.0)]
     for n in range(3):
-        bandwidths = {"l2_bytes_per_cycle": int(rng.integers(90, 120)), "hbm_bytes_per_cycle": int(rng.integers(34, 60))}
+        bandwidths = {
+            "l2_bytes_per_cycle": int(rng.integers(90, 120)),
+            "hbm_bytes_per_cycle": int(rng.integers(34, 60)),
+        }
         soc = dict(ASCEND950) | roomy | bandwidths
         cases.append(Buffers(soc, (128, 64, 256)[n], hit_rate=float(f"{rng.uniform(0.3, 0.8):.2f}")))
     bandwidths = {"l2_bytes_per_cycle": 110, "hbm_bytes_per_cycle": int(rng.integers(40, 80))}

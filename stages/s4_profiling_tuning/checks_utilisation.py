@@ -26,7 +26,7 @@ def _call(ctx: Context, run: Run) -> Mapping[str, Any]:
 
 
 def _require(ctx: Context, keys: Sequence[str], runs: Sequence[Run], ideas: Ideas) -> None:
-    """``keys`` of the answer to every run. The ideas give all of them as a dict, or the value of a single one."""
+    """``keys`` of the answer to every run. The ideas give all of them as a dict."""
     seen = []
     for run in runs:
         value = _call(ctx, run)
@@ -40,8 +40,6 @@ def _require(ctx: Context, keys: Sequence[str], runs: Sequence[Run], ideas: Idea
         for key, value in want(run).items():
             if same(got[key], value):
                 continue
-            single = key if len(keys) == 1 else None
-            named = [(id, (lambda run, give=give: {single: give(run)}) if single else give) for id, give in ideas]
             ctx.fail(
                 say(
                     "{key} 应为 {want}，得到 {got}（{n} 个 kernel，{cores} 个核）。",
@@ -52,9 +50,14 @@ def _require(ctx: Context, keys: Sequence[str], runs: Sequence[Run], ideas: Idea
                     n=len(run.kernels),
                     cores=run.soc["cores"],
                 ),
-                misconception=idea_behind(seen, want, named),
+                misconception=idea_behind(seen, want, ideas),
                 evidence={"expected": shown(value), "got": shown(got[key])},
             )
+
+
+def _of(key: str, ideas: Sequence[tuple[str, Callable[[Run], Any]]]) -> Ideas:
+    """Ideas about one value, as ideas about a dict with that key."""
+    return [(id, lambda run, give=give: {key: give(run)}) for id, give in ideas]
 
 
 def _draw(ctx: Context, types: Sequence[str], count: int, *, gaps: bool = False) -> list[Run]:
@@ -75,27 +78,28 @@ def utilisation_shares(ctx: Context) -> None:
 @check("s4-utilisation.occupancy", points=1.5, concept="occupancy", needs=("s4-utilisation.shares",))
 def utilisation_occupancy(ctx: Context) -> None:
     """Cores that have work, whatever their Cubes do; a kernel may have more blocks than there are cores."""
-    _require(ctx, ("occupancy",), _draw(ctx, STEP, 3), mistakes.OCCUPANCY)
+    _require(ctx, ("occupancy",), _draw(ctx, STEP, 3), _of("occupancy", mistakes.OCCUPANCY))
 
 
 @check("s4-utilisation.attention", points=2.5, concept="mfu", needs=("s4-utilisation.shares",))
 def utilisation_attention(ctx: Context) -> None:
     """Work and time of the attention kernels: masks, S1 != S2, fewer kv heads, backward."""
     _require(ctx, ("attention_share",), _draw(ctx, STEP, 2), ())
-    _require(ctx, ("tflops",), _draw(ctx, (FORWARD, MATMUL), 2), mistakes.RATE)
-    _require(ctx, ("tflops",), _draw(ctx, STEP, 3), mistakes.RATE)
-    mfu = [
+    _require(ctx, ("tflops",), _draw(ctx, (FORWARD, MATMUL), 2), _of("tflops", mistakes.RATE))
+    _require(ctx, ("tflops",), _draw(ctx, STEP, 3), _of("tflops", mistakes.RATE))
+    ideas = [
         ("mfu-percent", lambda run: 100 * (mistakes.right(run)["mfu"] or 0)),
         ("mfu-peak", lambda run: 2 * (mistakes.right(run)["mfu"] or 0)),
         ("mfu-peak", lambda run: (mistakes.right(run)["mfu"] or 0) * run.soc["cores"]),
     ]
-    _require(ctx, ("mfu",), _draw(ctx, STEP, 2), mfu)
+    _require(ctx, ("mfu",), _draw(ctx, STEP, 2), _of("mfu", ideas))
 
 
 @check("s4-utilisation.missing", points=1, concept="profile-files", needs=("s4-utilisation.shares",))
 def utilisation_missing(ctx: Context) -> None:
     """Kernels without counters do not count; where none has them, and where there is no kernel, the answer is None."""
-    _require(ctx, (*PIPES, "occupancy"), _draw(ctx, STEP, 2, gaps=True), mistakes.SHARES)
+    _require(ctx, PIPES, _draw(ctx, STEP, 2, gaps=True), mistakes.SHARES)
+    _require(ctx, ("occupancy",), _draw(ctx, STEP, 2, gaps=True), _of("occupancy", mistakes.OCCUPANCY))
     nothing = Run([], {"cores": 32, "mhz": 1650})
     level0 = mistakes.draw(ctx.rng("level 0"), (MATMUL, NORM, CAST))
     for kernel in level0.kernels:

@@ -80,5 +80,8 @@ IDEAS: list[tuple[str, Word]] = [
     ("diagnose-cores-missed", _rules(cores=False, launch=False)),
     ("diagnose-order", _rules(pipes_first=True)),
     ("diagnose-cores-by-utilisation", _cores_by_utilisation),
-    ("diagnose-column-name", lambda row: kinds.busiest(row) if kinds.answer(row) in PIPES.values() else kinds.answer(row)),
+    (
+        "diagnose-column-name",
+        lambda row: kinds.busiest(row) if kinds.answer(row) in PIPES.values() else kinds.answer(row),
+    ),
 ]

@@ -90,7 +90,10 @@ class Rule:
             for m in BLOCK_Q
             for n in BLOCK_KV
             if all(self.fits(use(m, n, case.head_dim, case), case.soc[name]) for name, use in self.uses.items())
-            and (not self.asked(case) or self.feeds(self.macs * m * n * case.head_dim * 2 / MAC, self.load(n, case.head_dim, case)))
+            and (
+                not self.asked(case)
+                or self.feeds(self.macs * m * n * case.head_dim * 2 / MAC, self.load(n, case.head_dim, case))
+            )
         ]
 
 
@@ -143,7 +146,10 @@ IDEAS: list[tuple[str, Callable[[Buffers], Tiles]]] = [
     ("tiles-shared-always", lambda case: right(Buffers(case.soc, case.head_dim, True, case.hit_rate))),
     ("tiles-l0-pieces", _other("l0a", lambda m, n, d, case: 4 * m * d)),
     ("tiles-l0-pieces", _other("l0b", lambda m, n, d, case: 4 * n * d)),
-    ("tiles-l0-pieces", Rule(uses=USES | {"l0a": lambda m, n, d, case: 4 * m * d, "l0b": lambda m, n, d, case: 4 * n * d})),
+    (
+        "tiles-l0-pieces",
+        Rule(uses=USES | {"l0a": lambda m, n, d, case: 4 * m * d, "l0b": lambda m, n, d, case: 4 * n * d}),
+    ),
     ("tiles-order", _sorted_by_kv),
     ("tiles-order", lambda case: right(case)[::-1]),
     ("tiles-linear-mix", Rule(load=linear_cycles)),
@@ -153,7 +159,10 @@ IDEAS: list[tuple[str, Callable[[Buffers], Tiles]]] = [
     ("tiles-one-product", Rule(macs=0.5)),
     ("tiles-one-product", Rule(macs=2.0)),
     ("tiles-feeds-turned", Rule(feeds=lambda cube, load: cube <= load)),
-    ("tiles-hit-rate-turned", Rule(load=lambda n, d, case: load_cycles(n, d, Buffers(case.soc, d, False, 1 - (case.hit_rate or 0.0))))),
+    (
+        "tiles-hit-rate-turned",
+        Rule(load=lambda n, d, case: load_cycles(n, d, Buffers(case.soc, d, False, 1 - (case.hit_rate or 0.0)))),
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Answers that are plain values (numbers, words, lists, dicts): are two the same, and which wrong idea explains some."""
+"""Answers that are plain values (numbers, words, lists, dicts): are two the same, which wrong idea explains some."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def same(got: Any, want: Any) -> bool:
             return False
         return got == want or math.isclose(got, want, rel_tol=CLOSE, abs_tol=1e-12)
     if isinstance(want, Mapping):
-        return (
-            isinstance(got, Mapping) and got.keys() == want.keys() and all(same(got[key], want[key]) for key in want)
-        )
+        return isinstance(got, Mapping) and got.keys() == want.keys() and all(same(got[key], want[key]) for key in want)
     return (
-        isinstance(got, (list, tuple)) and len(got) == len(want) and all(same(a, b) for a, b in zip(got, want, strict=True))
+        isinstance(got, (list, tuple))
+        and len(got) == len(want)
+        and all(same(a, b) for a, b in zip(got, want, strict=True))
     )
 
 

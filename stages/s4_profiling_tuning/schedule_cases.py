@@ -88,5 +88,7 @@ def two_waves(rng: np.random.Generator) -> Choice:
 def few_rows(rng: np.random.Generator) -> Choice:
     """910B, 33 to 64 queries for each of many heads: every row of a larger tile is padding."""
     heads = int(rng.choice([16, 24, 32]))
-    shape = Shape(int(rng.integers(4, 9)), heads, heads // 8, int(rng.integers(33, 65)), 8192, int(rng.choice([64, 128])))
+    shape = Shape(
+        int(rng.integers(4, 9)), heads, heads // 8, int(rng.integers(33, 65)), 8192, int(rng.choice([64, 128]))
+    )
     return Choice(_soc(rng, THROUGH_GM), shape)

@@ -1,5 +1,7 @@
-"""The four cases of s4-tune: what may be turned, what was handed in, and what it gains. The starts and the gains are the
-performance model's, in kernels.perf.tuning_cases."""
+"""The four cases of s4-tune: what may be turned, what was handed in, and what it gains.
+
+The starts and the gains are the performance model's, in kernels.perf.tuning_cases.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,7 @@ def handed_in(ctx: Context, name: str) -> Schedule:
         schedule = Schedule.from_json({**start.to_json(), **answers[name]})
     except (BadSchedule, TypeError) as error:
         text = in_words(error) if isinstance(error, BadSchedule) else say("字段名不对。", "wrong names of fields.")
-        ctx.fail(
-            say("{name}：{text}", "{name}: {text}", name=name, text=text), misconception="tune-not-a-schedule"
-        )
+        ctx.fail(say("{name}：{text}", "{name}: {text}", name=name, text=text), misconception="tune-not-a-schedule")
     before, after = start.to_json(), schedule.to_json()
     foreign = [field for field in after if after[field] != before[field] and field not in KNOBS[name]]
     if foreign:
@@ -107,7 +107,8 @@ def require_gain(ctx: Context, name: str) -> None:
     busiest = max(found.busy, key=lambda pipe: found.busy[pipe])
     ctx.fail(
         say(
-            "{name}：{start:.0f} → {end:.0f} 微秒，提升 {gain:.0%}，要求至少 {needed:.0%}。最忙的是 {pipe}（{share:.2f}）。",
+            "{name}：{start:.0f} → {end:.0f} 微秒，提升 {gain:.0%}，要求至少 {needed:.0%}。"
+            "最忙的是 {pipe}（{share:.2f}）。",
             "{name}: {start:.0f} -> {end:.0f} us, a gain of {gain:.0%}; {needed:.0%} are asked for. Busiest: {pipe} "
             "({share:.2f}).",
             name=name,

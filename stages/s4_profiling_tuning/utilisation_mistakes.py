@@ -232,7 +232,7 @@ RATE: list[tuple[str, Callable[[Run], Any]]] = [
 ]
 
 
-# --------------------------------------------------------------------------------------------------------------- kernels
+# -------------------------------------------------------------------------------------------------------------- kernels
 def draw(rng: np.random.Generator, types: Sequence[str], *, gaps: bool = False) -> Run:
     """Kernels of these types, long and short ones, on a chip that may have fewer cores than a kernel has blocks.
     With ``gaps`` some have no counters, as in a table that was cut off."""
@@ -253,7 +253,10 @@ def draw(rng: np.random.Generator, types: Sequence[str], *, gaps: bool = False) 
 
 
 def _count(rng: np.random.Generator, kernel: Kernel, cores: int) -> None:
-    for time, pipes, idle in (("aicore_us", (*AIC, "scalar"), "AI_VECTOR_CORE"), ("aiv_us", (*AIV, "aiv_scalar"), "AI_CORE")):
+    for time, pipes, idle in (
+        ("aicore_us", (*AIC, "scalar"), "AI_VECTOR_CORE"),
+        ("aiv_us", (*AIV, "aiv_scalar"), "AI_CORE"),
+    ):
         if kernel["core"] != idle:
             kernel[time] = float(f"{kernel['duration_us'] * rng.uniform(0.5, 0.97):.3f}")
             kernel |= {pipe: float(f"{rng.uniform(0.05, 0.95):.3f}") for pipe in pipes}
