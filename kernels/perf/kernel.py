@@ -150,20 +150,22 @@ def core_time(arch: Architecture, bw: Bandwidths, shape: Shape, schedule: Schedu
     def pace(core: Core, tile: int) -> float:
         return (core.ready["V2", tile] - core.ready["V2", tile - period]) / period
 
-    n = 2 * period
-    core = run(n + rest)
-    while n < LONGEST_RUN and abs(pace(core, n - 1) / pace(core, n - 1 - period // 2) - 1) > SETTLED:
+    n, settled, per_tile = period, False, 0.0
+    while not settled and n < LONGEST_RUN:
         n *= 2
-        core = run(n + rest)
-    per_tile = pace(core, n - 1)
-
-    length = min(n, max(1, round(row)))
-    blocks = ceil(period / length)  # to measure over, after as many to begin with
-    core = run(*[length] * (2 * blocks), rest)
-    first, last = (core.ready["V2", count * blocks * length - 1] for count in (1, 2))
+        length = min(n + rest, max(1, round(row)))
+        blocks = ceil(period / length)  # to measure over, after as many to begin with
+        tasks = [length] * (2 * blocks) + [rest]
+        several = run(*tasks)
+        one = several if length == n + rest else run(n + rest)
+        per_tile = pace(one, n - 1)
+        settled = abs(pace(one, n - 1 - period // 2) / per_tile - 1) <= SETTLED
+    first, last = (several.ready["V2", count * blocks * length - 1] for count in (1, 2))
     per_task = max(0.0, (last - first) / blocks - length * per_tile)
-    few = min(count, blocks)
-    fill = max(0.0, run(*[length] * few).end - few * (length * per_tile + per_task))
+    if count < len(tasks):  # so few that the beginning and the end of them matter
+        tasks = [length] * count
+        several = run(*tasks)
+    fill = max(0.0, several.end - sum(tasks) * per_tile - len(tasks) * per_task)
     short, long = run(cut + 1), run(cut + 2)  # a tile that no mask cuts
     return CoreTime(per_tile, per_task, fill, {pipe: long.busy[pipe] - short.busy[pipe] for pipe in PIPES})
 
