@@ -84,7 +84,8 @@ def _name(profile: Profile) -> Text:
         return say(
             "{chip} 上的 {schedule}", "{schedule} on {chip}", chip=chip.removeprefix("Ascend"), schedule=schedule
         )
-    return Text(profile.path.name, profile.path.name)
+    name = profile.path.resolve().name
+    return Text(name, name)
 
 
 def _kicker(profile: Profile, model: Prediction | None) -> Text:

@@ -39,7 +39,7 @@ def page(profile: Profile, before: Profile | None = None, *, lang: str | None = 
         has_model="core" in drawn,
         has_roofline="roofline" in drawn,
     )
-    title = say("{name} · FlashDojo", "{name} · FlashDojo", name=profile.path.name)
+    title = say("{name} · FlashDojo", "{name} · FlashDojo", name=profile.path.resolve().name)
     return _render("profile.html", lang, drawn, title=title, facts=facts, thresholds=thresholds.ALL)
 
 

@@ -14,6 +14,7 @@ from grader.profiling.facts import with_chip
 from grader.profiling.reading import read_profile
 from grader.text import say
 from grader.views.progress import waiting
+from kernels.profiles import Profile
 
 
 def report(folder: Path, before: Path | None, out: Path | None, soc_name: str | None) -> int:
@@ -40,7 +41,13 @@ def _write(folder: Path, before: Path | None, out: Path | None, soc_name: str | 
     from grader.reports.write import save
 
     with waiting(say("写网页", "writing the page")):
-        return save(out or profile.path.parent / f"{profile.path.name}.html", page(profile, old))
+        return save(out or _beside(folder, profile), page(profile, old))
+
+
+def _beside(given: Path, profile: Profile) -> Path:
+    """Where the page lies if nobody says: next to the profile's folder, or to the table that was given."""
+    path = (given if given.is_file() else profile.path).resolve()
+    return path.parent / f"{path.name.removesuffix('.csv')}.html"
 
 
 def _has_a_screen() -> bool:

@@ -16,7 +16,10 @@ class _Group(TyperGroup):
     """``profile --real SCRIPT`` is ``profile real SCRIPT``."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        return super().parse_args(ctx, ["real", *args[1:]] if args[:1] == ["--real"] else args)
+        first, _, script = args[0].partition("=") if args else ("", "", "")
+        if first == "--real":
+            args = ["real", *([script] if script else []), *args[1:]]
+        return super().parse_args(ctx, args)
 
 
 profile = typer.Typer(

@@ -41,7 +41,7 @@ def write(
     out = out or Path("profiles") / f"{soc.name.removeprefix('Ascend')}-{what}"
     try:
         if with_training_step:
-            runs = training_step(soc, steps=STEPS, schedule=schedule)
+            runs = training_step(soc, steps=STEPS, dtype=shape.dtype, schedule=schedule)
             told = {"soc": soc.name, "schedule_name": schedule_name, "training_step": True}
         else:
             found = predict(soc, shape, schedule)
