@@ -47,7 +47,7 @@ def sweep_page(
     soc: Soc,
     shape: Shape,
     times: Mapping[tuple[int, int], float | None],
-    winner: Outcome | None,
+    winner: Outcome,
     *,
     lang: str | None = None,
 ) -> str:
@@ -67,15 +67,13 @@ def sweep_page(
         dtype=shape.dtype,
         causal=" · causal" if shape.causal else "",
     )
-    verdict = say("没有一个放得下。", "Nothing fits.")
-    if winner is not None:
-        verdict = say(
-            "最快 {us:.1f} us：{q} × {kv}",
-            "fastest {us:.1f} us: {q} × {kv}",
-            us=winner.microseconds,
-            q=winner.schedule.block_q,
-            kv=winner.schedule.block_kv,
-        )
+    verdict = say(
+        "最快 {us:.1f} us：{q} × {kv}",
+        "fastest {us:.1f} us: {q} × {kv}",
+        us=winner.microseconds,
+        q=winner.schedule.block_q,
+        kv=winner.schedule.block_kv,
+    )
     return _render(
         "sweep.html",
         lang,

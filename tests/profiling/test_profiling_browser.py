@@ -36,11 +36,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     bare = folder / "op_summary_1.csv"
     bare.write_text("Op Name,OP Type,Task Duration(us)\n" + "a,Add,1.5\n" * 3)
     outcomes = sweep(soc, shape, grid(SCHEDULES["v8"], preload=(3,), slots=((2, 2, 4),)))
+    winner = best(outcomes)
+    assert winner is not None
     texts = {
         "compare": page(made["v8"], made["v4"], lang="zh"),
         "training": page(training, lang="zh"),
         "bare": page(read(bare), lang="zh"),
-        "sweep": sweep_page(soc, shape, by_tile(outcomes), best(outcomes), lang="zh"),
+        "sweep": sweep_page(soc, shape, by_tile(outcomes), winner, lang="zh"),
     }
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

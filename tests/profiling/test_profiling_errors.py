@@ -99,10 +99,15 @@ def test_questions(refuses: Callable[..., tuple[str, str]], arguments: list[str]
     for name, content in files.items():
         Path(name).write_text(content)
     Path("latin.json").write_bytes('{"é": 1}'.encode("latin-1"))
-    for command in ("predict", "write"):
-        found = refuses(command, *arguments)
-        assert chinese in found[0]
-        assert english in found[1]
+    found = refuses("predict", *arguments)
+    assert chinese in found[0]
+    assert english in found[1]
+
+
+@pytest.mark.parametrize("arguments", [["--soc", "H100"], ["--shape", "1"], ["--soc", "910B3", "--schedule", "v8"]])
+def test_nothing_is_written_of_what_is_refused(refuses: Callable[..., tuple[str, str]], arguments: list[str]) -> None:
+    assert refuses("write", *arguments) == refuses("predict", *arguments)
+    assert ("none of 77 schedules fits" in refuses("sweep", *arguments)[1]) == ("--schedule" in arguments)
     assert not Path("profiles").exists()
 
 

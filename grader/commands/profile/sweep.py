@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text as Styled
 
 from grader.commands.base import print_json, short, stop, tell
-from grader.exit_codes import PASSED, USAGE
+from grader.exit_codes import PASSED
 from grader.profiling import asking
 from grader.profiling.errors import in_words
 from grader.text import say
@@ -39,6 +39,16 @@ def sweep(
     with counting(say("预测", "predicting"), len(schedules)) as done:
         outcomes = try_all(soc, shape, schedules, done)
     winner = best(outcomes)
+    if winner is None:
+        first = next(one.refused for one in outcomes if one.refused)
+        stop(
+            say(
+                "{n} 个调度没有一个放得下。例如{why}",
+                "none of {n} schedules fits. For one, {why}",
+                n=len(outcomes),
+                why=in_words(first),
+            )
+        )
     times = by_tile(outcomes)
     if as_json:
         print_json(_document(soc, outcomes))
@@ -51,7 +61,7 @@ def sweep(
         save(out, sweep_page(soc, shape, times, winner))
         if not as_json:
             tell(say("图：{out}", "picture: {out}", out=short(out)))
-    return PASSED if winner is not None else USAGE
+    return PASSED
 
 
 def _schedules(soc: Soc, shape: Shape, schedule_name: str | None) -> list[Schedule]:
@@ -94,11 +104,6 @@ def _show(soc: Soc, outcomes: Sequence[Outcome], times: Times) -> None:
             legal=len(legal),
         )
     )
-    if not legal:
-        tell(say("没有一个放得下，例如：", "None fits, for example:"))
-        refused = next(one.refused for one in outcomes if one.refused)
-        tell(in_words(refused))
-        return
     out = console()
     out.print(_map(times, legal[0].microseconds))
     out.print(_best(legal[:SHOWN]))
