@@ -52,4 +52,4 @@ schedules = {
 }
 ### END SOLUTION
 text = json.dumps({name: schedule.to_json() for name, schedule in schedules.items()}, indent=1)
-Path("schedules.json").write_text(text, encoding="utf-8")
+print(Path("schedules.json").write_text(text, encoding="utf-8"), "bytes in schedules.json")

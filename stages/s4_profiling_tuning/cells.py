@@ -12,16 +12,16 @@ from kernels.profiles import training_step
 
 # zh: 阶段三那个小模型在 910B3 上训练的一步（性能模型的预测）：表里每个 kernel 一行
 # en: a training step of stage 3's small model on a 910B3, as predicted: the table has one row per kernel
-kernels = training_step(find_soc("910B3"), gap_us=2.0)
+rows = training_step(find_soc("910B3"), gap_us=2.0)
 colors = {"FlashAttentionScore": PALETTE[0], "FlashAttentionScoreGrad": PALETTE[3], "MatMulV3": PALETTE[1]}
 figure, ax = plt.subplots(figsize=(10, 2))
-for kernel in kernels:
+for kernel in rows:
     ax.barh(0, kernel.duration_us, left=kernel.start_us, color=colors.get(kernel.type, PALETTE[5]))
 for name, color in (*colors.items(), (label("其他 Vector kernel", "other vector kernels"), PALETTE[5])):
     ax.barh(0, 0, color=color, label=name)
 ax.set(xlabel=label("开始时间（微秒）", "start time (us)"), yticks=[], ylim=(-0.5, 1.4))
 ax.legend(frameon=False, ncols=4, fontsize=8, loc="upper left")
-ax.set_title(label(f"{len(kernels)} 个 kernel，大多很短", f"{len(kernels)} kernels, most of them short"), fontsize=10)
+ax.set_title(label(f"{len(rows)} 个 kernel，大多很短", f"{len(rows)} kernels, most of them short"), fontsize=10)
 plt.show()
 
 # %% s4-read given-check
@@ -65,8 +65,8 @@ plt.show()
 # %% s4-utilisation given-check
 # zh: 上一题的一步与那个 FlashAttention：小模型让芯片闲着，大的才谈得上调优
 # en: the step of the last exercise and its FlashAttention: a small model leaves the chip idle, a large one can be tuned
-for name, kernels in (("training step", step["kernels"]), ("FlashAttention", one["kernels"])):
-    found = utilisation(kernels, {"cores": soc.cores, "mhz": soc.mhz})
+for name, rows in (("training step", step["kernels"]), ("FlashAttention", one["kernels"])):
+    found = utilisation(rows, {"cores": soc.cores, "mhz": soc.mhz})
     print(name, {key: None if value is None else round(value, 3) for key, value in found.items()})
 
 
@@ -105,8 +105,11 @@ figure, ax = plt.subplots(figsize=(9, 3.4))
 ax.imshow(table, cmap="YlOrRd", vmin=0, vmax=1.1, aspect="auto")
 for y, row in enumerate(table):
     for x, share in enumerate(row):
-        bold = "bold" if (share >= 0.8 if x > 1 else share < 0.5) else "normal"
-        ax.text(x, y, f"{share:.2f}", ha="center", va="center", fontsize=8, weight=bold)
+        ax.text(x, y, f"{share:.2f}", ha="center", va="center", fontsize=8, color="white" if share > 0.7 else "black")
+    busiest = max(range(2, len(row)), key=row.__getitem__)
+    decides = 0 if row[0] < 0.5 else 1 if row[1] < 0.5 else busiest
+    style = "-" if decides < 2 or row[decides] >= 0.8 else ":"
+    ax.add_patch(plt.Rectangle((decides - 0.46, y - 0.46), 0.92, 0.92, fill=False, linewidth=2, linestyle=style))
 names = (label("核的时间\n/ duration", "core time\n/ duration"), label("干活的核", "cores\nat work"), *pipes.values())
 ax.set_xticks(range(len(names)), names, fontsize=8)
 ax.set_yticks(range(len(rows)), rows, fontsize=9)
@@ -130,6 +133,13 @@ plans = {
     label("S、O 共用一块", "S and O share"): Schedule(shared_so=True),
 }
 figure, axes = plt.subplots(1, 2, figsize=(10, 2.9), sharey=True)
+short = {
+    "O accumulator": label("O 累加", "O acc."),
+    "S and O shared": "S / O",
+    "Q or P": label("Q 或 P", "Q or P"),
+    "K or V": label("K 或 V", "K or V"),
+    "S or O": label("S 或 O", "S or O"),
+}
 for ax, (title, schedule) in zip(axes, plans.items()):
     for x, buffer in enumerate(buffer_plan(soc, shape, schedule).values()):
         bottom = 0.0
@@ -137,7 +147,9 @@ for ax, (title, schedule) in zip(axes, plans.items()):
             share = size / buffer.capacity
             ax.bar(x, share, bottom=bottom, width=0.7, color=PALETTE[n % 6])
             if share > 0.07:
-                ax.text(x, bottom + share / 2, part, ha="center", va="center", color="white", fontsize=7)
+                ax.text(
+                    x, bottom + share / 2, short.get(part, part), ha="center", va="center", color="white", fontsize=7
+                )
             bottom += share
         ax.text(x, bottom + 0.02, f"{buffer.used:,}\n/ {buffer.capacity:,}", ha="center", fontsize=7)
     ax.axhline(1, color=PALETTE[3], linestyle="--")
@@ -177,7 +189,7 @@ from math import ceil
 from grader.course.figures import PALETTE, label, plt
 from kernels.perf import Schedule, Shape, find_soc, predict
 
-soc, sizes = find_soc("950PR"), range(32, 145, 16)
+soc, sizes = find_soc("950PR"), range(32, 129, 16)
 figure, axes = plt.subplots(1, 2, figsize=(10, 2.8))
 for ax, shape in zip(axes, (Shape(1, 16, 16, 4096, 4096, 128), Shape(1, 5, 1, 1024, 8192, 128))):
     found = [predict(soc, shape, Schedule(block_q=m)) for m in sizes]
@@ -193,7 +205,7 @@ for ax, shape in zip(axes, (Shape(1, 16, 16, 4096, 4096, 128), Shape(1, 5, 1, 10
             ha="center",
             fontsize=7,
         )
-    ax.set(xlabel="block_q", ylabel=label("微秒", "us"), ylim=(0, None), xticks=sizes)
+    ax.set(xlabel="block_q", ylabel=label("微秒", "us"), ylim=(0, 1.15 * found[0].microseconds), xticks=sizes)
     ax.set_title(f"N1={shape.num_heads} S1={shape.seq_q} S2={shape.seq_kv}", fontsize=10)
 plt.show()
 
@@ -232,13 +244,13 @@ for name, shape in (("950PR", Shape(1, 16, 16, 4096, 4096, 256)), ("910B3", Shap
 
 # %% s4-tune picture
 from grader.course.figures import PALETTE, label, plt
-from kernels.perf import PIPES, Schedule, Shape, find_soc, timeline
+from kernels.perf import Schedule, Shape, find_soc, timeline
 
 soc, shape = find_soc("950PR"), Shape(1, 16, 16, 4096, 4096, 128)
 start = label("起点：preload 1，S、P 各一份", "start: preload 1, one slot of S and P")
 end = label("preload 2，S 两份、P 三份", "preload 2, two slots of S, three of P")
 schedules = ((start, Schedule(preload=1, s_slots=1, p_slots=1)), (end, Schedule()))
-used = [pipe for pipe in PIPES if pipe != "VMTE2"]
+used = ["MTE2", "MTE1", "CUBE", "FIXPIPE", "VECTOR", "MTE3"]
 figure, axes = plt.subplots(2, 1, figsize=(10, 4.6), sharex=True)
 for ax, (title, schedule) in zip(axes, schedules):
     for event in timeline(soc, shape, schedule, tiles=8):
@@ -276,6 +288,9 @@ ax.annotate(
     textcoords="offset points",
 )
 ax.set(xscale="log", yscale="log", ylim=(30, 800), ylabel="TFLOPS")
+ax.set_xticks([8, 16, 32, 64, 128, 256], [8, 16, 32, 64, 128, 256])
+ax.set_yticks([50, 100, 200, 400], [50, 100, 200, 400])
+ax.minorticks_off()
 ax.set_xlabel(label("每字节 K、V 的运算次数（= block_q）", "operations per byte of K and V (= block_q)"))
 plt.show()
 

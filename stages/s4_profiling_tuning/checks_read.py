@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from grader.checking.folders import folder
 from grader.subject import Provided, Raised
 from grader.vocabulary import Context, check, say
+from kernels import profiles
+from kernels.perf import find_soc
+from kernels.profiles import training_step, write_msprof, write_pytorch
 
 from . import tables
 from .plain_values import require_dict, same, shown
@@ -115,7 +120,7 @@ def _named(keys: set[str], idea: Mapping[str, str] | str | None, pairs: list[tup
     return idea
 
 
-@check("s4-read.values", points=3, concept="profile-files")
+@check("s4-read.values", points=2, concept="profile-files")
 def read_values(ctx: Context) -> None:
     """A folder of torch_npu.profiler with everything in it; other files lie beside the table."""
     rows = tables.draw_rows(ctx.rng(), 7)
@@ -147,6 +152,35 @@ def read_msprof(ctx: Context) -> None:
     first = {MSPROF.format("20261130235959"): older, MSPROF.format("20260101000000"): older}
     value = read(ctx, profile("msprof", tables.table(columns, cells), first))
     require_kernels(ctx, value, "msprof", tables.expected(rows), "read-newest")
+
+
+def _written(ctx: Context, write: Callable[..., Path], soc: str, header: str) -> tuple[Provided, str, list[Row]]:
+    """A training step as the course's writer puts it into files, and what its reader says of them."""
+    with tempfile.TemporaryDirectory() as place:
+        made = write(place, training_step(find_soc(soc)), header=header)
+        files = {str(file.relative_to(made)): file.read_bytes() for file in made.rglob("*") if file.is_file()}
+        found = profiles.read(made)
+    return folder(made.name, files), found.kind, [_as_row(kernel) for kernel in found.kernels]
+
+
+def _as_row(kernel: profiles.Kernel) -> Row:
+    row: Row = dict.fromkeys(tables.KEYS) | {
+        key: getattr(kernel, key)
+        for key in ("name", "type", "core", "start_us", "duration_us", "block_num", "aicore_us", "aiv_us")
+    }
+    row["cube_utilization"] = kernel.cube_utilization
+    row["input_shapes"] = [list(shape or ()) for shape in kernel.input_shapes or ()]
+    row |= {name: kernel.ratios[name] for name in tables.RATIOS["aicore_us"]}
+    pipes = {"vec": "vec", "aiv_scalar": "scalar", "aiv_mte2": "mte2", "mte3": "mte3"}
+    return row | {key: kernel.aiv_ratios[name] for key, name in pipes.items()}
+
+
+@check("s4-read.whole-step", points=1, concept="profile-files", needs=("s4-read.values", "s4-read.msprof"))
+def read_whole_step(ctx: Context) -> None:
+    """A training step with all of its files, as both tools lay it out, for two generations of chips."""
+    for write, soc, header in ((write_pytorch, "910B3", "block-dim"), (write_msprof, "950PR", "block-num")):
+        place, kind, rows = _written(ctx, write, soc, header)
+        require_kernels(ctx, read(ctx, place), kind, rows)
 
 
 @check("s4-read.columns", points=2, concept="profile-files", needs=("s4-read.values",))
