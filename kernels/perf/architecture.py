@@ -76,7 +76,7 @@ ARCH_2201 = Architecture(
     name="2201", l1=512 * KIB, l0a=64 * KIB, l0b=64 * KIB, l0c=128 * KIB, ub=192 * KIB,
     l1_to_l0a=256.0, l1_to_l0b=128.0, l0c_to_ub=0.0, ub_to_l1=0.0, ub_to_gm=43.0, l0c_to_gm=45.0,
     gm_latency=320.0, flag=110.0, softmax=MappingProxyType({"cann": 9.8, "pto": 8.0}), rescale=4.2,
-    launch_us=9.0, lone_core_boost=1.3, start_mte1=28.0, start_fixpipe=20.0, start_vector=270.0,
+    launch_us=8.0, lone_core_boost=1.3, start_mte1=28.0, start_fixpipe=20.0, start_vector=270.0,
 )  # fmt: skip
 
 # Ascend 950: L0C -> UB of both vector cores, UB -> L1.

@@ -3,7 +3,7 @@
 ``gain`` 0.5 means that the start takes 1.5 times as long as the end. It is the model's; ``measured`` is upstream's
 where a pair of kernels that differ in just this was measured. ``at_least`` is the smallest gain over all ways of moving
 each fitted constant of the two kernels by 20 % up or down: an idea whose gain did not survive that would be a property
-of the constants and not of the chip. The exercises are the graded ones and ask for 80 % of the gain.
+of the constants and not of the chip. The exercises are the graded ones and ask for ``SHARE`` of the gain.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ CASES = (
         "overflow", _PR, _DEEP, replace(_BEST, block_q=64), replace(_BEST, s_slots=1, o_slots=1, preload=1),
         ("block_q", "s_slots", "o_slots", "preload", "shared_so"), 0.38, 0.37, refused=_BEST, graded=True,
     ),
-    TuningCase("on-chip", _PR, _USUAL, replace(_BEST, p_path="gm"), _BEST, ("p_path",), 0.49, 0.29, graded=True),
+    TuningCase("on-chip", _PR, _USUAL, replace(_BEST, p_path="gm"), _BEST, ("p_path",), 0.46, 0.27, graded=True),
     TuningCase(
         "preload", _PR, _USUAL, replace(_BEST, preload=1, s_slots=1, p_slots=1), _BEST,
-        ("preload", "s_slots", "p_slots"), 0.30, 0.18, graded=True,
+        ("preload", "s_slots", "p_slots"), 0.29, 0.18, graded=True,
     ),
     # ---- 950: what flash_attn_lite does step by step, and single knobs
     TuningCase("wire-s", _PR, _LITE, _V["v0"], _V["v1"], ("s_path", "o_path"), 0.98, 0.82, measured=0.93),
@@ -93,7 +93,7 @@ CASES = (
     ),
     TuningCase("wire-p-v8", _PR, _USUAL, replace(_V["v8"], p_path="gm"), _V["v8"], ("p_path",), 0.40, 0.17),
     TuningCase(
-        "preload-0", _PR, _USUAL, replace(_BEST, preload=0), replace(_BEST, preload=1), ("preload",), 0.95, 0.94
+        "preload-0", _PR, _USUAL, replace(_BEST, preload=0), replace(_BEST, preload=1), ("preload",), 0.96, 0.95
     ),
     TuningCase("l0-single", _PR, _USUAL, replace(_BEST, l0_slots=1), _BEST, ("l0_slots",), 0.53, 0.36),
     TuningCase("l0c-single", _PR, _USUAL, replace(_BEST, l0c_slots=1), _BEST, ("l0c_slots",), 0.48, 0.30),
@@ -107,13 +107,13 @@ CASES = (
     ),
     TuningCase(
         "a2-block-size-64", _A2, _CAUSAL, replace(_CAUSAL_START, block_q=64), replace(_CAUSAL_START, block_kv=512),
-        ("block_q", "block_kv"), 0.75, 0.63,
+        ("block_q", "block_kv"), 0.75, 0.64,
     ),
     TuningCase(
         "l2-overflow", _A2, _LONG, replace(_GM, block_kv=4096), replace(_GM, block_kv=512), ("block_kv",), 0.33, 0.22
     ),
     TuningCase("a2-preload", _A2, _USUAL, _CHAIN[0], _CHAIN[1], ("preload",), 0.98, 0.88),
-    TuningCase("a2-l0c", _A2, _USUAL, _CHAIN[1], _CHAIN[2], ("l0c_slots",), 0.08, 0.07),
+    TuningCase("a2-l0c", _A2, _USUAL, _CHAIN[1], _CHAIN[2], ("l0c_slots",), 0.09, 0.08),
     TuningCase("a2-ub-input", _A2, _USUAL, _CHAIN[2], _CHAIN[3], ("ub_input_slots",), 0.15, 0.12),
     TuningCase("a2-preload-2", _A2, _USUAL, _CHAIN[3], _CHAIN[4], ("preload",), 0.25, 0.08),
     TuningCase("a2-half-exchange", _A2, _USUAL, _CHAIN[4], _CHAIN[5], ("s_bytes", "o_bytes"), 0.15, 0.00),
