@@ -17,11 +17,15 @@ from rich.console import Console
 
 from grader import paths
 from grader.batch.run import grade_paths
+from grader.profiling.model_of import about
+from grader.profiling.page import page
 from grader.reports import class_page, learner
 from grader.text import LANGUAGES
 from grader.views import html
 from grader.views.terminal import show_batch
 from grader.wall.limits import Limits
+from kernels.perf import SCHEDULES, Shape, find_soc, predict
+from kernels.profiles import kernel_run, read, write_pytorch
 
 HERE = Path(__file__).parent
 CLASS = paths.EXAMPLES / "submissions"
@@ -50,6 +54,19 @@ def main() -> None:
         report = learner.page(document, reported, lang=lang)
         screenshot(report, HERE / f"report.{lang}.png", (1080, 1240))
         screenshot(class_page.page(document, lang=lang), HERE / f"class.{lang}.png", (1280, 1560))
+        screenshot(profile_page(lang), HERE / f"profile.{lang}.png", (1080, 1560))
+
+
+def profile_page(lang: str) -> str:
+    """Two steps of one ladder compared, as ``profile report --before`` shows them."""
+    soc, shape = find_soc("950PR"), Shape(1, 16, 16, 4096, 4096)
+    found = {name: predict(soc, shape, SCHEDULES[name]) for name in ("v4", "v8")}
+    with tempfile.TemporaryDirectory() as folder:
+        profiles = {
+            name: read(write_pytorch(Path(folder, name), [kernel_run(one, shape, soc)], about=about(one, name)))
+            for name, one in found.items()
+        }
+    return page(profiles["v8"], profiles["v4"], lang=lang)
 
 
 def tidy(svg: str) -> str:
@@ -64,10 +81,10 @@ def tidy(svg: str) -> str:
     return re.sub(r'(<text [^>]*textLength=")([\d.]+)("[^>]*>)([^<]+)</text>', widen, svg)
 
 
-def screenshot(page: str, target: Path, size: tuple[int, int]) -> None:
+def screenshot(html_page: str, target: Path, size: tuple[int, int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "page.html")
-        source.write_text(page, encoding="utf-8")
+        source.write_text(html_page, encoding="utf-8")
         width, height = size
         command = [*BROWSER, f"--window-size={width},{height}", f"--screenshot={target}", source.as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=120)

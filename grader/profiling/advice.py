@@ -24,6 +24,7 @@ PIPES = (
     ("aic", "mte2", thresholds.MTE2),
     ("aic", "fixpipe", thresholds.FIXPIPE),
 )
+BOUNDS = (*(threshold.column for _, _, threshold in PIPES), "waiting", "short")  # ids that say what limits a kernel
 ENOUGH = 0.6  # of aic_mac_ratio: below it a high cube_utilization is worth a word
 
 

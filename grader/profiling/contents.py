@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.profiling.advice import Advice, advise, busiest
+from grader.profiling.advice import BOUNDS, Advice, advise
 from grader.profiling.facts import FORWARD, TypeRow, by_type, flops, peak_tflops, span_us
 from grader.profiling.words import UNITS, meaning
 from grader.text import Text, say
@@ -50,14 +50,15 @@ class Contents:
 
 def contents(profile: Profile, before: Profile | None, model: Prediction | None) -> Contents:
     rows = by_type(profile.kernels)
+    advice = advise(profile)
     return Contents(
         name=_name(profile),
         path=profile.path,
         kicker=_kicker(profile, model),
-        verdict=_verdict(profile, rows),
+        verdict=_verdict(rows, advice),
         remarks=_remarks(profile),
         figures=_figures(profile, before, rows),
-        advice=advise(profile),
+        advice=advice,
         units=[
             UnitRow(UNITS[name], f"{100 * share.value:.1f} %", meaning(name))
             for name, share in told(profile).items()
@@ -99,27 +100,16 @@ def _kicker(profile: Profile, model: Prediction | None) -> Text:
     return Text(*[" · ".join(filter(None, parts))] * 2)
 
 
-def _verdict(profile: Profile, rows: Sequence[TypeRow]) -> Text:
-    first = rows[0]
+def _verdict(rows: Sequence[TypeRow], advice: Sequence[Advice]) -> Text:
+    """The type that takes most time, and what bounds attention."""
     share = say(
-        "{type} 占算子时间的 {share:.0f} %。", "{type} takes {share:.0f} % of the kernels' time.",
-        type=first.type, share=100 * first.share,
-    )  # fmt: skip
-    attention = max(
-        (kernel for kernel in profile.kernels if kernel.type == FORWARD), key=lambda k: k.duration_us, default=None
+        "{type} 占算子时间的 {share:.0f} %。",
+        "{type} takes {share:.0f} % of the kernels' time.",
+        type=rows[0].type,
+        share=100 * rows[0].share,
     )
-    found = busiest(attention) if attention else None
-    if found is None:
-        return share
-    ratio, threshold = found
-    return share.plus(
-        say(
-            "FlashAttention 最接近饱和的是 {column}：{ratio:.2f}。",
-            "What comes nearest to saturation in FlashAttention is {column}: {ratio:.2f}.",
-            column=threshold.column,
-            ratio=ratio,
-        )
-    )
+    bound = next((each.title for each in advice if each.id in BOUNDS), None)
+    return share.plus(Text(f"{bound.zh}。", f"{bound.en}.")) if bound else share
 
 
 def _remarks(profile: Profile) -> list[Text]:

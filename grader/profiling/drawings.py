@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape  # a picture takes some tags in its words for tags
 
 import plotly.graph_objects as go
 
@@ -51,9 +52,9 @@ def _units(profile: Profile, before: Profile | None) -> Drawing | None:
     rows = [(SHORT_UNITS[name], share.value or 0.0) for name, share in now.items()]
     beside = [old[name].value if name in old else None for name in now] if before else []
     caption = say(
-        "整个芯片在算子运行期间的平均。100 % 表示这一部分一直在工作；核没有占满的算子按占用的核折算。HBM 是下限。",
-        "The whole chip while kernels run, on average. 100 %: always at work; kernels on some of the cores count as "
-        "much. HBM is a lower bound.",
+        "整个芯片在算子运行期间的平均。100 % 表示这一部分一直在工作；只用一半核的算子按一半计。HBM 是下限。",
+        "The whole chip while kernels run, on average. 100 %: always at work; a kernel on half of the cores counts half. "
+        "HBM is a lower bound.",
     )
     return Drawing(bars(rows, "zh", beside), bars(rows, "en", beside), caption)
 
@@ -90,11 +91,11 @@ def _timeline(profile: Profile) -> Drawing | None:
     shown = timed[:MOST_SPANS]
     rows = [
         Span(
-            lane=kernel.core or "?",
+            lane=escape(kernel.core or "?"),
             kind=kernel.type,
             start=((kernel.start_ns or 0) - origin) / 1000,
             length=kernel.duration_us,
-            note=f"{kernel.name}<br>{((kernel.start_ns or 0) - origin) / 1000:.1f} + {kernel.duration_us:.2f} us",
+            note=f"{escape(kernel.name)}<br>{((kernel.start_ns or 0) - origin) / 1000:.1f} + {kernel.duration_us:.2f} us",
         )
         for kernel in shown
     ]
@@ -163,5 +164,5 @@ def _points(kernels: Sequence[Kernel], before: bool = False) -> list[Point]:
         mean = sum(kernel.duration_us for kernel in members) / len(members)
         if work and moved and mean:
             sizes = ";".join(",".join(map(str, s)) for s in (members[0].input_shapes or ())[:2] if s)
-            points.append(Point(f"{members[0].type} {sizes}", work / moved, work / mean / 1e6, before))
+            points.append(Point(f"{escape(members[0].type)} {sizes}", work / moved, work / mean / 1e6, before))
     return sorted(points, key=lambda point: -point.tflops)[:MOST_POINTS]
