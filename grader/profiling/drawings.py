@@ -53,8 +53,8 @@ def _units(profile: Profile, before: Profile | None) -> Drawing | None:
     beside = [old[name].value if name in old else None for name in now] if before else []
     caption = say(
         "整个芯片在算子运行期间的平均。100 % 表示这一部分一直在工作；只用一半核的算子按一半计。HBM 是下限。",
-        "The whole chip while kernels run, on average. 100 %: always at work; a kernel on half of the cores counts half. "
-        "HBM is a lower bound.",
+        "The whole chip while kernels run, on average. 100 %: always at work; a kernel on half of the cores counts "
+        "half. HBM is a lower bound.",
     )
     return Drawing(bars(rows, "zh", beside), bars(rows, "en", beside), caption)
 
@@ -87,18 +87,12 @@ def _timeline(profile: Profile) -> Drawing | None:
     timed = sorted((k for k in profile.kernels if k.start_ns is not None), key=lambda k: k.start_ns or 0)
     if not timed:
         return None
-    origin = timed[0].start_ns or 0
     shown = timed[:MOST_SPANS]
-    rows = [
-        Span(
-            lane=escape(kernel.core or "?"),
-            kind=kernel.type,
-            start=((kernel.start_ns or 0) - origin) / 1000,
-            length=kernel.duration_us,
-            note=f"{escape(kernel.name)}<br>{((kernel.start_ns or 0) - origin) / 1000:.1f} + {kernel.duration_us:.2f} us",
-        )
-        for kernel in shown
-    ]
+    rows = []
+    for kernel in shown:
+        start = ((kernel.start_ns or 0) - (timed[0].start_ns or 0)) / 1000
+        note = f"{escape(kernel.name)}<br>{start:.1f} + {kernel.duration_us:.2f} us"
+        rows.append(Span(escape(kernel.core or "?"), kernel.type, start, kernel.duration_us, note))
     caption = say(
         "每一条是一个算子，按所用的核分行，按类型着色；拖动可放大，双击还原。",
         "Each bar is a kernel; rows by the core it uses, colours by type. Drag to enlarge, double-click to go back.",
