@@ -3,8 +3,9 @@
     python -m benchmarks.calibration [--rows] [--refit]
 
 Prints medians and worst errors per group of ``kernels/perf/fa_calibration.csv``, fit and holdout apart; the ladder of
-flash_attn_lite on a 950 in order; the counters of a profile of an A2; the time of a prediction and of a sweep. ``--rows``
-adds every row, ``--refit`` fits the constants again on the fit rows alone (minutes) and shows the holdout with them.
+flash_attn_lite on a 950 in order; the counters of a profile of an A2; the time of a prediction and of a sweep.
+``--rows`` adds every row, ``--refit`` fits the constants again on the fit rows alone (minutes) and shows the holdout
+with them.
 """
 
 from __future__ import annotations
@@ -46,9 +47,7 @@ def ladder(rows: Iterable[Row]) -> None:
     steps.sort(key=lambda row: -row.measured)
     order = "right" if sorted(steps, key=lambda row: -row.predicted) == steps else "WRONG"
     print(f"\nThe ladder of flash_attn_lite, cycles per 128x128 tile; order {order}\n")
-    print(
-        "| step | predicted | measured | error | faster than the step before: predicted, measured |\n|---|---|---|---|---|"
-    )
+    print("| step | predicted | measured | error | faster than before: predicted, measured |\n|---|---|---|---|---|")
     for before, row in zip([None, *steps], steps):
         per_us = row.soc.mhz * row.soc.cores / row.prediction.tiles
         cells = [row.kernel.removeprefix("flash_attn_lite "), f"{row.predicted * per_us:.0f}"]

@@ -95,7 +95,7 @@ CASES = (
     TuningCase(
         "preload-0", _PR, _USUAL, replace(_BEST, preload=0), replace(_BEST, preload=1), ("preload",), 0.96, 0.95
     ),
-    TuningCase("l0-single", _PR, _USUAL, replace(_BEST, l0_slots=1), _BEST, ("l0_slots",), 0.53, 0.36),
+    TuningCase("l0-single", _PR, _USUAL, replace(_BEST, l0_slots=1), _BEST, ("l0_slots",), 0.53, 0.35),
     TuningCase("l0c-single", _PR, _USUAL, replace(_BEST, l0c_slots=1), _BEST, ("l0c_slots",), 0.48, 0.30),
     TuningCase(
         "overflow-96", _PR, _DEEP, replace(_BEST, block_q=64), replace(_BEST, block_q=96), ("block_q",), 0.33, 0.32,
@@ -113,7 +113,7 @@ CASES = (
         "l2-overflow", _A2, _LONG, replace(_GM, block_kv=4096), replace(_GM, block_kv=512), ("block_kv",), 0.33, 0.22
     ),
     TuningCase("a2-preload", _A2, _USUAL, _CHAIN[0], _CHAIN[1], ("preload",), 0.98, 0.88),
-    TuningCase("a2-l0c", _A2, _USUAL, _CHAIN[1], _CHAIN[2], ("l0c_slots",), 0.09, 0.08),
+    TuningCase("a2-l0c", _A2, _USUAL, _CHAIN[1], _CHAIN[2], ("l0c_slots",), 0.09, 0.07),
     TuningCase("a2-ub-input", _A2, _USUAL, _CHAIN[2], _CHAIN[3], ("ub_input_slots",), 0.15, 0.12),
     TuningCase("a2-preload-2", _A2, _USUAL, _CHAIN[3], _CHAIN[4], ("preload",), 0.25, 0.08),
     TuningCase("a2-half-exchange", _A2, _USUAL, _CHAIN[4], _CHAIN[5], ("s_bytes", "o_bytes"), 0.15, 0.00),

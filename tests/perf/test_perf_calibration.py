@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_the_ladder_stands_in_the_right_order(rows):
     assert len(steps) == 8
     assert sorted(steps, key=lambda row: row.predicted) == steps
     assert all(abs(row.error) < 0.10 for row in steps)
-    for after, before in zip(steps, steps[1:]):
+    for after, before in pairwise(steps):
         assert (before.predicted / after.predicted) / (before.measured / after.measured) == pytest.approx(1, abs=0.1)
 
 

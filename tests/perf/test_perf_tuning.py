@@ -38,7 +38,7 @@ def test_the_exercises():
 
 
 def without_the_idea(case: TuningCase, full: bool) -> list[Schedule]:
-    """Schedules that turn every other knob: tiles, what runs ahead, places; full: also how V is loaded and work split."""
+    """Schedules that turn every other knob: tiles, what runs ahead, places; full: also loads of V and the split."""
     start = case.start
     assert start is not None
     options: dict[str, tuple[object, ...]] = {
@@ -92,11 +92,8 @@ def test_half_of_the_preload_idea_is_not_enough():
 def corners(case: TuningCase) -> list[dict[str, float]]:
     """Every way of moving the constants that the two kernels use by 20 % up or down."""
     codes = {schedule.vector_code for schedule in (case.start, case.end) if schedule}
-    names = [
-        name
-        for name in case.soc.architecture.fitted
-        if "softmax." not in name or name.removeprefix("softmax.") in codes
-    ]
+    fitted = case.soc.architecture.fitted
+    names = [name for name in fitted if "softmax." not in name or name.removeprefix("softmax.") in codes]
     return [dict(zip(names, factors)) for factors in product((0.8, 1.2), repeat=len(names))]
 
 
