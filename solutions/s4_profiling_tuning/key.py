@@ -47,11 +47,11 @@ def tiling_key(value: dict | int) -> int | dict:
     wide = fields["d_align"] == 192
     if bn2 and (fields["swizzle"] or fields["tnd"] or wide):
         raise ValueError("BN2 takes no swizzle, no TND, no head dim of 192")
-    if multiblk and not bn2 or fields["bn2_need_zero"] and not (multiblk and mask):
+    if (multiblk and not bn2) or (fields["bn2_need_zero"] and not (multiblk and mask)):
         raise ValueError("is_bn2_multiblk is for BN2, bn2_need_zero for MultiBlk with a mask")
     if fields["dv_align"] == 192 and not wide:
         raise ValueError("dv_align 192 needs d_align 192")
-    if wide and (fields["tnd"] or fields["swizzle"] and mask):
+    if wide and (fields["tnd"] or (fields["swizzle"] and mask)):
         raise ValueError("d_align 192 takes no TND, and no swizzle with a mask")
     return answer
     ### END SOLUTION

@@ -1,8 +1,8 @@
 def plan_backward(call: dict) -> dict:
     """What the host does before flash_attn_grad runs: parse, check, plan, write.
 
-    call: "deterministic" bool; "dtypes" and "shapes" of q, k, v, dout, attn_out, softmax_lse (a shape is a list, None for
-    a tensor that was not given); "attn_mask", "cu_seqlens_q", "cu_seqlens_kv": a shape or None; ints "mask_mode",
+    call: "deterministic" bool; "dtypes" and "shapes" of q, k, v, dout, attn_out, softmax_lse (a shape is a list, None
+    for a tensor that was not given); "attn_mask", "cu_seqlens_q", "cu_seqlens_kv": a shape or None; ints "mask_mode",
     "win_left", "win_right", "max_seqlen_q", "max_seqlen_kv"; "layout_q", "layout_kv", "layout_out"; "swizzle" bool.
     Returns {"refused": None, "fields": the fields of tiling_key, "key": int}, or {"refused": word, "fields": None,
     "key": None}: word is the first of these checks, in this order, that does not hold:
@@ -13,10 +13,10 @@ def plan_backward(call: dict) -> dict:
     "mask"           0: no attn_mask, windows -1. 3: attn_mask, windows -1. 4: attn_mask, windows >= 0. A mask is
                      [2048, 2048]
     "layout"         BSND, BNSD or TND, all three the same
-    "shape"          q, k, v, dout, attn_out have 4 axes (TND [T, N, D]: 3, and softmax_lse 2); D of k as of q; Dv of dout
-                     and attn_out as of v; 0 < Dv <= D <= 192; N1 of dout and attn_out as of q, N2 of v as of k, N1 a
-                     multiple of N2; S1 of dout and attn_out as of q, S2 of v as of k, B the same in all five (neither for
-                     TND); both cu_seqlens given for TND, none otherwise
+    "shape"          q, k, v, dout, attn_out have 4 axes (TND [T, N, D]: 3, and softmax_lse 2); D of k as of q; Dv of
+                     dout and attn_out as of v; 0 < Dv <= D <= 192; N1 of dout and attn_out as of q, N2 of v as of k,
+                     N1 a multiple of N2; S1 of dout and attn_out as of q, S2 of v as of k, B the same in all five (not
+                     for TND); both cu_seqlens given for TND, none otherwise
     "binary"         tiling_key has a key for the plan
     The plan, with S1 and S2 of the shapes (for TND max_seqlen if > 0, else T):
     BN2 needs no TND, N1 == N2, D <= 128. Both S <= 128: BN2. Else both S <= 640 and D == Dv, and worth it (B*N1 >= 256,
@@ -25,15 +25,17 @@ def plan_backward(call: dict) -> dict:
     d_align: the smallest that D fits; dv_align: the smallest that Dv fits. swizzle: as call says, for BN2GS1S2 without
     TND, where there is a binary with it; else False.
     """
+
     # zh: 一个检查一个检查地写，次序就是答案的一部分。S 与 N 在哪个轴上，取决于布局。
-    # en: Write one check after the other; their order is part of the answer. Which axis is S and which N, the layout says.
+    # en: Write one check after the other; their order is part of the answer. The layout says which axis is S and which
+    # en: is N.
     ### BEGIN SOLUTION
     def refuse(word: str) -> dict:
         return {"refused": word, "fields": None, "key": None}
 
-    shapes, dtypes, mask, window = call["shapes"], call["dtypes"], call["attn_mask"], (call["win_left"], call["win_right"])
-    mode, layout = call["mask_mode"], call["layout_q"]
-    tensors = ("q", "k", "v", "dout", "attn_out")
+    shapes, dtypes, tensors = call["shapes"], call["dtypes"], ("q", "k", "v", "dout", "attn_out")
+    mode, mask, window = call["mask_mode"], call["attn_mask"], (call["win_left"], call["win_right"])
+    layout = call["layout_q"]
     tnd, cu_seqlens = layout == "TND", (call["cu_seqlens_q"], call["cu_seqlens_kv"])
 
     # zh: 校验
@@ -48,13 +50,13 @@ def plan_backward(call: dict) -> dict:
         return refuse("dtype")
     if mode not in (0, 3, 4) or min(*window, call["max_seqlen_q"], call["max_seqlen_kv"]) < -1:
         return refuse("attributes")
-    if (mask is None) != (mode == 0) or mask is not None and list(mask) != [2048, 2048]:
+    if (mask is None) != (mode == 0) or (mask is not None and list(mask) != [2048, 2048]):
         return refuse("mask")
     if min(window) < 0 if mode == 4 else window != (-1, -1):
         return refuse("mask")
     if layout not in ("BSND", "BNSD", "TND") or not layout == call["layout_kv"] == call["layout_out"]:
         return refuse("layout")
-    if any(len(shapes[name]) != len(layout) for name in tensors) or tnd and len(shapes["softmax_lse"]) != 2:
+    if any(len(shapes[name]) != len(layout) for name in tensors) or (tnd and len(shapes["softmax_lse"]) != 2):
         return refuse("shape")
     sizes = {name: dict(zip(layout, shapes[name], strict=True)) for name in tensors}
     q, k, v = sizes["q"], sizes["k"], sizes["v"]
@@ -75,7 +77,7 @@ def plan_backward(call: dict) -> dict:
     heads = 0 if tnd else q["B"] * q["N"]
     family = not tnd and q["N"] == k["N"] and d <= 128
     single = family and max(s1, s2) <= 128
-    worth = heads >= 256 or heads >= 128 and s1 % 128 == 0 and s2 % 128 == 0
+    worth = heads >= 256 or (heads >= 128 and s1 % 128 == 0 and s2 % 128 == 0)
     multiblk = family and not single and max(s1, s2) <= 640 and d == dv and worth
     empty = False
     if multiblk and mode:
@@ -88,7 +90,7 @@ def plan_backward(call: dict) -> dict:
         "template": "BN2" if single or multiblk else "BN2GS1S2",
         "tnd": tnd,
         "mask_mode": mode,
-        "swizzle": call["swizzle"] and not (single or multiblk or tnd or d > 128 and mode != 0),
+        "swizzle": call["swizzle"] and not (single or multiblk or tnd or (d > 128 and mode != 0)),
         "d_align": 64 if d <= 64 else 128 if d <= 128 else 192,
         "dv_align": 128 if dv <= 128 else 192,
         "is_bn2_multiblk": multiblk,

@@ -151,10 +151,10 @@ def dataflow_lead(ctx: Context) -> None:
                 task = short[0]
                 ctx.fail(
                     say(
-                        "{case}：Cube 回头做任务 {task} 的 C5、C3、C4 时，后面只有 {ahead} 个任务的 C2、C1 已经发出，应有 {lead} 个："
-                        "Vector 算完之前 Cube 没有别的事做。",
-                        "{case}: when the Cube comes back for C5, C3, C4 of task {task}, C2 and C1 of {ahead} later tasks "
-                        "have been issued; it should be {lead}. Until the Vector is done the Cube has nothing else to do.",
+                        "{case}：Cube 回头做任务 {task} 的 C5、C3、C4 时，后面只有 {ahead} 个任务的 C2、C1 已经发出，"
+                        "应有 {lead} 个：Vector 算完之前 Cube 没有别的事做。",
+                        "{case}: when the Cube comes back for C5, C3, C4 of task {task}, C2 and C1 of {ahead} later "
+                        "tasks have been issued, not of {lead}: until the Vector is done the Cube has nothing to do.",
                         case=_case(tasks, template),
                         task=task,
                         ahead=found[task],

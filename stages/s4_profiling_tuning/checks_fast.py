@@ -44,8 +44,10 @@ def expect(case: Attention) -> dict[str, Expected]:
 
 @check(VALUES, points=2, concept="same-values")
 def fast_values(ctx: Context) -> None:
-    """Two geometries; a mistake is named when both show it."""
+    """Two geometries; a mistake is named when both show it. Then one of them again, with other numbers."""
     Examination(call=call, make=drawing(*SHAPES), expect=expect, suspects=fast_suspects).run(ctx)
+    case = draw(ctx.rng("fresh"), SHAPES[0])
+    _require(ctx, call(ctx, case), case.expected, case)
 
 
 @check("s4-fast.lengths", points=1, concept="same-values", needs=(VALUES,))
@@ -101,7 +103,7 @@ def fast_speed(ctx: Context) -> None:
             ),
             "",
         ),
-        misconception="not-faster" if found.high < 1.15 else "too-little-faster",
+        misconception="not-faster" if found.estimate < 1.15 else "too-little-faster",
         evidence=found.to_json(),
     )
 

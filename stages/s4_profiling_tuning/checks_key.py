@@ -114,9 +114,9 @@ def key_refuses(ctx: Context) -> None:
     """Combinations that break exactly one rule, in both directions; values that no table has."""
     seen: list[tuple[rules.Fields, str, bool]] = []
     alone = [(fields, rules.broken(fields)) for fields in rules.combinations()]
-    for name in rules.EXCLUDED:
-        only = [fields for fields, broken in alone if broken == [name]]
-        for fields in [only[i] for i in ctx.rng(name).permutation(len(only))[:4]]:
+    for row, (name, _) in enumerate(rules.EXCLUDED):
+        only = [fields for fields, broken in alone if broken == [row]]
+        for fields in [only[i] for i in ctx.rng(row).permutation(len(only))[:4]]:
             seen.append((fields, name, _answer(ctx, fields) is None))
             seen.append((fields, name, _answer(ctx, rules.encode(fields)) is None))
     missed = [(fields, name) for fields, name, refused in seen if not refused]
@@ -138,7 +138,11 @@ def key_refuses(ctx: Context) -> None:
         got = _answer(ctx, fields)
         if got is not None:
             ctx.fail(
-                say("{case}：表里没有这个值，应抛出 ValueError。", "{case}: no table has that value, so ValueError.", case=change),
+                say(
+                    "{case}：表里没有这个值，应抛出 ValueError。",
+                    "{case}: the table has no such value, so it must raise ValueError.",
+                    case=shown(change),
+                ),
                 misconception="key-codes",
                 evidence={"case": shown(fields), "expected": "ValueError", "got": returned(got)},
             )

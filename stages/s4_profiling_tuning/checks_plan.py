@@ -14,9 +14,9 @@ from grader.vocabulary import Context, check, say
 
 from . import plan_cases as cases
 from . import plan_rules as rules
+from .plain_values import idea_behind, require_dict, same, shown
 from .plan_cases import Fault
 from .plan_rules import Call
-from .plain_values import idea_behind, require_dict, same, shown
 
 PLAN, REFUSES = "plan_backward", "s4-plan.refuses"
 KEYS = ("refused", "fields", "key")
@@ -169,8 +169,8 @@ def plan_write(ctx: Context) -> None:
             ctx.fail(
                 say(
                     "字段都对，但 key 应是 {want}，得到 {got}：key 是 tiling_key(fields) 的结果，先看 s4-key。",
-                    "The fields are right, but key must be {want}, got {got}: it is what tiling_key(fields) gives; look at "
-                    "s4-key first.",
+                    "The fields are right, but key must be {want}, got {got}: it is what tiling_key(fields) gives; "
+                    "look at s4-key first.",
                     want=want["key"],
                     got=returned(got["key"]),
                 ),

@@ -7,6 +7,7 @@ Dv <= D.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
@@ -26,21 +27,23 @@ TABLE: dict[str, tuple[int, int, tuple[Any, ...]]] = {
 }
 BITS = 11
 
-# misconception -> combinations that it forgets to refuse
-EXCLUDED: dict[str, Callable[[Fields], bool]] = {
-    "key-bn2-swizzle": lambda f: f["template"] == "BN2" and f["swizzle"],
-    "key-bn2-tnd": lambda f: f["template"] == "BN2" and f["tnd"],
-    "key-bn2-wide": lambda f: f["template"] == "BN2" and f["d_align"] == 192,
-    "key-multiblk": lambda f: f["template"] != "BN2" and f["is_bn2_multiblk"],
-    "key-need-zero": lambda f: f["bn2_need_zero"] and not (f["is_bn2_multiblk"] and f["mask_mode"]),
-    "key-dv-wider": lambda f: f["dv_align"] == 192 and f["d_align"] != 192,
-    "key-wide": lambda f: f["d_align"] == 192 and (f["tnd"] or (f["swizzle"] and f["mask_mode"] != 0)),
-}
+# (misconception, combinations that it forgets to refuse); no key has a binary for which one of them holds
+EXCLUDED: list[tuple[str, Callable[[Fields], bool]]] = [
+    ("key-bn2-swizzle", lambda f: f["template"] == "BN2" and f["swizzle"]),
+    ("key-bn2-tnd", lambda f: f["template"] == "BN2" and f["tnd"]),
+    ("key-bn2-wide", lambda f: f["template"] == "BN2" and f["d_align"] == 192),
+    ("key-multiblk", lambda f: f["template"] != "BN2" and f["is_bn2_multiblk"]),
+    ("key-need-zero", lambda f: f["bn2_need_zero"] and not f["is_bn2_multiblk"]),
+    ("key-need-zero", lambda f: f["bn2_need_zero"] and f["is_bn2_multiblk"] and f["mask_mode"] == 0),
+    ("key-dv-wider", lambda f: f["dv_align"] == 192 and f["d_align"] != 192),
+    ("key-wide", lambda f: f["d_align"] == 192 and f["tnd"] and f["template"] != "BN2"),
+    ("key-wide", lambda f: f["d_align"] == 192 and f["swizzle"] and f["mask_mode"] != 0 and f["template"] != "BN2"),
+]
 
 
-def broken(fields: Fields) -> list[str]:
-    """The rules that the combination breaks; none for one that has a binary."""
-    return [name for name, excluded in EXCLUDED.items() if excluded(fields)]
+def broken(fields: Fields) -> list[int]:
+    """Which rows of :data:`EXCLUDED` hold; none for a combination that has a binary."""
+    return [row for row, (_, excluded) in enumerate(EXCLUDED) if excluded(fields)]
 
 
 def encode(fields: Fields) -> int:
@@ -78,11 +81,11 @@ def _mask_as_called(fields: Fields) -> int:
     return encode(fields | {"mask_mode": 0}) | fields["mask_mode"] << 3
 
 
-def _packed(fields: Fields) -> int:
-    """Every field but the template one bit wide where three values seem to need no more: all that follows moves."""
+def _packed(fields: Fields, join: Callable[[int, int], int]) -> int:
+    """mask_mode one bit wide, as if three values needed no more: all that follows moves."""
     key, low = 0, 0
     for name, (_, bits, values) in TABLE.items():
-        key |= values.index(fields[name]) << low
+        key = join(key, values.index(fields[name]) << low)
         low += 1 if name == "mask_mode" else bits
     return key
 
@@ -99,7 +102,8 @@ ENCODE_IDEAS: list[tuple[str, Callable[[Fields], Any]]] = [
     ("key-mask-as-called", _mask_as_called),
     ("key-d-align", lambda fields: encode(fields) + (1 << 6)),
     ("key-dv-align", lambda fields: encode(fields | {"dv_align": 128}) | (fields["dv_align"] // 64 - 1) << 8),
-    ("key-bits", _packed),
+    ("key-bits", lambda fields: _packed(fields, operator.or_)),
+    ("key-bits", lambda fields: _packed(fields, operator.add)),
     ("key-order", _mirrored),
 ]
 

@@ -12,14 +12,15 @@ from typing import Any
 from . import key_rules
 
 Call = dict[str, Any]
+Pair = tuple[int, int]
 TENSORS = ("q", "k", "v", "dout", "attn_out")
 LAYOUTS = ("BSND", "BNSD", "TND")
 BLOCK, SMALL, MEDIUM, BN2_DIM = 128, 128, 640, 128
 
 
 def make_call(
-    layout: str, batch: int, heads: tuple[int, int], lengths: tuple[int, int], dims: tuple[int, int], mask_mode: int = 0,
-    window: tuple[int, int] = (-1, -1), swizzle: bool = False, max_seqlen: tuple[int, int] = (-1, -1), dtype: str = "float16",
+    layout: str, batch: int, heads: Pair, lengths: Pair, dims: Pair, mask_mode: int = 0, window: Pair = (-1, -1),
+    *, swizzle: bool = False, max_seqlen: Pair = (-1, -1),
 ) -> Call:  # fmt: skip
     """A call that every check lets pass. lengths are S1, S2; for TND the totals T1, T2 of ``batch`` sequences."""
     (n1, n2), (s1, s2), (d, dv) = heads, lengths, dims
@@ -33,7 +34,7 @@ def make_call(
     shapes |= {"dout": shape(n1, s1, dv), "attn_out": shape(n1, s1, dv)}
     return {
         "deterministic": False,
-        "dtypes": {name: dtype for name in TENSORS} | {"softmax_lse": "float32"},
+        "dtypes": dict.fromkeys(TENSORS, "float16") | {"softmax_lse": "float32"},
         "shapes": shapes | {"softmax_lse": [n1, s1] if tnd else [batch, n1, s1]},
         "attn_mask": [2048, 2048] if mask_mode else None,
         "cu_seqlens_q": [batch + 1] if tnd else None,
@@ -100,8 +101,7 @@ CHECKS: dict[str, Callable[[Call], bool]] = {
         and c["dtypes"]["softmax_lse"] == "float32"
     ),
     "attributes": lambda c: (
-        c["mask_mode"] in (0, 3, 4)
-        and min(c["win_left"], c["win_right"], c["max_seqlen_q"], c["max_seqlen_kv"]) >= -1
+        c["mask_mode"] in (0, 3, 4) and min(c["win_left"], c["win_right"], c["max_seqlen_q"], c["max_seqlen_kv"]) >= -1
     ),
     "mask": _mask_holds,
     "layout": lambda c: c["layout_q"] in LAYOUTS and c["layout_q"] == c["layout_kv"] == c["layout_out"],
@@ -136,7 +136,7 @@ def fields_of(call: Call, mistake: str = "") -> key_rules.Fields:
     single = family and max(s1, s2) <= SMALL - (mistake == "plan-limit")
     if mistake == "plan-one-length":
         single = family and s1 <= SMALL
-    worth = heads >= 256 or (heads >= 128 and (s1 % 128 == 0 and s2 % 128 == 0 or mistake == "plan-unaligned"))
+    worth = heads >= 256 or (heads >= 128 and ((s1 % 128 == 0 and s2 % 128 == 0) or mistake == "plan-unaligned"))
     multiblk = family and not single and max(s1, s2) <= MEDIUM and mistake != "plan-no-multiblk"
     multiblk = multiblk and (d == dv or mistake == "plan-multiblk-dv") and (worth or mistake == "plan-never-worth")
     bn2 = single or multiblk
