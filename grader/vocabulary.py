@@ -60,7 +60,7 @@ class Context:
         return Artifact.among(self.files, name) or self.fail(
             say(
                 "没有找到 {name}。它要和笔记本放在同一个文件夹里；运行写出它的那一格，再交上整个文件夹。",
-                "{name} is not there. It belongs into the notebook's own folder: run the cell that writes it, and hand "
+                "{name} is not there. It belongs in the notebook's own folder: run the cell that writes it, and hand "
                 "in the whole folder.",
                 name=name,
             ),
