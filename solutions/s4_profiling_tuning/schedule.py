@@ -12,7 +12,7 @@ def choose_schedule(soc: dict, shape: dict) -> dict:
     block_q [128]: 64, 96 or 128 rows of a tile; block_kv [128]: its columns, a multiple of 16;
     preload [2]: tiles that C1 runs ahead of C2, 0 .. 8; s_slots, o_slots [2], p_slots [3]: places for S, O, P, 1 .. 16;
     s_path, p_path, o_path ["chip"]: "chip" or "gm". Arch 2201 has no wire from L0C to UB and from UB to L1.
-    The sweep: block_q 64, 96, 128; block_kv 64 .. 256 on chip, 128 .. 1024 through GM; preload 1 .. 3; 1 or 2 slots.
+    The sweep: block_q 64, 96, 128; block_kv 128, 256 on chip, 128 .. 1024 through GM; preload 1, 2; slots 1, 2.
     """
     # zh: 第 1 步：选 block_q。块数 / 核数向上取整是轮数，每轮的时间由 Cube、载入、Fixpipe 里最慢的决定。
     # zh: 第 2 步：走片上还是 GM，决定 block_kv。

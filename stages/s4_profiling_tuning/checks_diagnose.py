@@ -111,13 +111,13 @@ def diagnose_pipes(ctx: Context) -> None:
 @check("s4-diagnose.waiting", points=2, concept="bottleneck", needs=("s4-diagnose.pipes",))
 def diagnose_waiting(ctx: Context) -> None:
     """No pipe is full although the cores work all the time: single buffers, as after an overflow cured badly."""
-    _require(ctx, _draw(ctx, ("single-buffers", "cube"), 3))
+    _require(ctx, _draw(ctx, ("single-buffers", "one-ahead", "cube")))
 
 
 @check("s4-diagnose.not-a-pipe", points=3, concept="bottleneck", needs=("s4-diagnose.pipes",))
 def diagnose_not_a_pipe(ctx: Context) -> None:
     """Most of the time is not the cores', or most of the cores have nothing to do, however full their pipes are."""
-    _require(ctx, _draw(ctx, ("few-cores", "tiny", "vector-code"), 3))
+    _require(ctx, _draw(ctx, ("few-cores", "few-cores-waiting", "tiny", "vector-code")))
 
 
 @check("s4-diagnose.misleading", points=2, concept="occupancy", needs=("s4-diagnose.pipes",))

@@ -1,4 +1,4 @@
-"""Rows of profiles for the diagnosis exercise: eight causes, each drawn on several chips and shapes from the model.
+"""Rows of profiles for the diagnosis exercise: eight causes, drawn on several chips and shapes from the model.
 
 A draw is kept only if the rules say what it was meant to show and nothing is close to a threshold or a tie, so that the
 model's own error changes no answer.
@@ -81,11 +81,21 @@ def _single_buffers(rng: np.random.Generator) -> tuple[str, Shape, Schedule]:
     return _chip(rng, A5), _long(rng, int(rng.choice([128, 256]))), one
 
 
+def _one_ahead(rng: np.random.Generator) -> tuple[str, Shape, Schedule]:
+    schedule = replace(GM, block_kv=int(rng.choice([128, 256])), preload=1)
+    return _chip(rng, A2), _long(rng, 128), schedule
+
+
 def _few_cores(rng: np.random.Generator) -> tuple[str, Shape, Schedule]:
     heads, length = int(rng.integers(1, 4)), int(rng.choice([8192, 16384]))
     shape = Shape(1, heads, 1, int(rng.choice([256, 384])), length)
     schedule = Schedule() if rng.integers(2) else replace(GM, block_kv=512)
     return _chip(rng, A5 if schedule.s_path == "chip" else A2), shape, schedule
+
+
+def _few_waiting(rng: np.random.Generator) -> tuple[str, Shape, Schedule]:
+    name, shape, schedule = _few_cores(rng)
+    return name, shape, replace(schedule, preload=0)
 
 
 def _tiny(rng: np.random.Generator) -> tuple[str, Shape, Schedule]:
@@ -101,7 +111,9 @@ CAUSES: dict[str, tuple[str, Make]] = {  # -> the answer, and how to draw one
     "through-gm": ("fixpipe", _through_gm),
     "no-wire": ("fixpipe", _fixpipe),
     "single-buffers": ("waiting", _single_buffers),
+    "one-ahead": ("waiting", _one_ahead),  # likewise, on a chip whose busiest pipe is another
     "few-cores": ("cores", _few_cores),
+    "few-cores-waiting": ("cores", _few_waiting),  # likewise, and no pipe is full
     "tiny": ("launch", _tiny),
 }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
 
-from kernels.perf import Schedule, Shape, Soc, find_soc, predict, sweep
+from kernels.perf import Outcome, Schedule, Shape, Soc, find_soc, predict, sweep
 
 FIELDS = ("block_q", "block_kv", "preload", "s_slots", "o_slots", "p_slots", "s_path", "p_path", "o_path")
 BLOCK_Q = (64, 96, 128)  # the sizes that were measured, or lie between
@@ -42,19 +42,30 @@ class Choice:
         return BASE[self.soc.arch]
 
     @cached_property
-    def best_us(self) -> float:
-        """Of the sweep that the contract describes."""
+    def outcomes(self) -> list[Outcome]:
+        """The sweep that the contract describes."""
         on_chip = self.soc.arch == "3510"
-        columns, paths = ((64, 128, 256), {}) if on_chip else ((128, 256, 512, 1024), GM)
+        columns, paths = ((128, 256), {}) if on_chip else ((128, 256, 512, 1024), GM)
         schedules = [
             replace(self.base, block_q=m, block_kv=n, preload=ahead, s_slots=slots, o_slots=slots, **paths)
-            for m, n, ahead, slots in product(BLOCK_Q, columns, (1, 2, 3), (1, 2))
+            for m, n, ahead, slots in product(BLOCK_Q, columns, (1, 2), (1, 2))
         ]
-        return min(outcome.microseconds for outcome in sweep(self.soc, self.shape, schedules))
+        return sweep(self.soc, self.shape, schedules)
+
+    def best_us(self, **fields: int) -> float:
+        """The least time in the sweep, of schedules with these values; infinite when none of them runs."""
+        return min(
+            (o.microseconds for o in self.outcomes if all(getattr(o.schedule, k) == v for k, v in fields.items())),
+            default=inf,
+        )
+
+    def hopeless(self, **fields: int) -> bool:
+        """Whether values that the sweep has are too slow whatever goes with them."""
+        return ALLOWED * self.best_us() < self.best_us(**fields) < inf
 
     def ratio(self, schedule: Schedule) -> float:
         """Time over the best's. Raises kernels.perf.Refused."""
-        return predict(self.soc, self.shape, schedule).microseconds / self.best_us
+        return predict(self.soc, self.shape, schedule).microseconds / self.best_us()
 
     def __str__(self) -> str:
         s = self.shape
