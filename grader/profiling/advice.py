@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.profiling import thresholds
-from grader.profiling.facts import BACKWARD, FORWARD, span_us
+from grader.profiling.facts import BACKWARD, FORWARD, attention_pass, span_us
 from grader.profiling.thresholds import Threshold
 from grader.text import Text, say
 from kernels.profiles import Kernel, Profile
@@ -43,7 +43,7 @@ def advise(profile: Profile) -> list[Advice]:
     """What to do first comes first: the recording, the host, then the longest attention kernel of each kind."""
     found = [*_recording(profile), *_idle(profile)]
     for kind in (FORWARD, BACKWARD):
-        kernels = [kernel for kernel in profile.kernels if kernel.type == kind]
+        kernels = [kernel for kernel in profile.kernels if attention_pass(kernel) == kind]
         if kernels:
             found += _kernel(max(kernels, key=lambda kernel: kernel.duration_us))
     return list({(each.id, each.title): each for each in reversed(found)}.values())[::-1]  # each thing once

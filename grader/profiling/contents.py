@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.profiling.advice import BOUNDS, Advice, advise
-from grader.profiling.facts import FORWARD, TypeRow, by_type, flops, peak_tflops, span_us
+from grader.profiling.facts import FORWARD, TypeRow, attention_pass, by_type, flops, peak_tflops, span_us
 from grader.profiling.words import UNITS, meaning
 from grader.text import Text, say
 from kernels.perf import Prediction
@@ -160,7 +160,7 @@ def _figures(profile: Profile, before: Profile | None, rows: Sequence[TypeRow]) 
     spans = span_us(profile.kernels)
     if spans and spans[0] > 0:
         found.append((say("NPU 在计算", "NPU computing"), f"{100 * spans[1] / spans[0]:.0f}", Text("%", "%")))
-    attention = [kernel for kernel in profile.kernels if kernel.type == FORWARD]
+    attention = [kernel for kernel in profile.kernels if attention_pass(kernel) == FORWARD]
     work = [flops(kernel) for kernel in attention]
     time = sum(kernel.duration_us for kernel in attention)
     if attention and time and all(work):

@@ -63,10 +63,7 @@ def _buffers(model: Prediction | None) -> Drawing | None:
     if model is None:
         return None
     rows = [(Text(level, level), buffer.used / buffer.capacity) for level, buffer in model.buffers.items()]
-    labels = {
-        lang: [f"{buffer.used / 1024:.4g} / {buffer.capacity / 1024:.4g} KiB" for buffer in model.buffers.values()]
-        for lang in ("zh", "en")
-    }
+    labels = [f"{buffer.used / 1024:.4g} / {buffer.capacity / 1024:.4g} KiB" for buffer in model.buffers.values()]
     parts = {
         lang: "; ".join(
             f"{level}: "
@@ -80,7 +77,7 @@ def _buffers(model: Prediction | None) -> Drawing | None:
         "Buffers on chip of one core, from the schedule (KiB). {parts}.",
         parts=Text(parts["zh"].replace("; ", "；").replace(", ", "、").replace(": ", "："), parts["en"]),
     )
-    return Drawing(bars(rows, "zh", labels=labels["zh"]), bars(rows, "en", labels=labels["en"]), caption)
+    return Drawing(bars(rows, "zh", labels=labels), bars(rows, "en", labels=labels), caption)
 
 
 def _timeline(profile: Profile) -> Drawing | None:

@@ -10,7 +10,8 @@ from kernels.perf import Soc
 from kernels.profiles import Device, Kernel, Profile
 from kernels.profiles.kernel import Shapes
 
-FORWARD, BACKWARD = "FlashAttentionScore", "FlashAttentionScoreGrad"
+FORWARD, BACKWARD = "forward", "backward"
+FORWARDS = {FORWARD: 1.0, BACKWARD: 2.5}  # arithmetic in forward passes: two matrix products, and five
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,15 @@ def by_type(kernels: Sequence[Kernel]) -> list[TypeRow]:
     return sorted(rows, key=lambda row: -row.total_us)
 
 
+def attention_pass(kernel: Kernel) -> str | None:
+    """FORWARD or BACKWARD of a fused attention, whose types are FlashAttentionScore, FlashAttentionScoreGrad,
+    FusedInferAttentionScore, PromptFlashAttention and the like; None for every other kernel."""
+    name = kernel.type.casefold()
+    if "flashatt" not in name and "inferattention" not in name:
+        return None
+    return BACKWARD if "grad" in name else FORWARD
+
+
 def span_us(kernels: Iterable[Kernel]) -> tuple[float, float] | None:
     """From the first start to the last end, and how long of it at least one kernel ran. None without times."""
     spans = sorted((k.start_ns, k.end_ns) for k in kernels if k.start_ns is not None and k.end_ns is not None)
@@ -68,14 +78,16 @@ def flops(kernel: Kernel) -> float | None:
     shapes = kernel.input_shapes
     if not shapes or len(shapes) < 2 or shapes[0] is None or shapes[1] is None:
         return None
-    if kernel.type in (FORWARD, BACKWARD):
-        return _attention(shapes[0], shapes[1], shapes[3:], 2.5 if kernel.type == BACKWARD else 1.0)
+    kind = attention_pass(kernel)
+    if kind is not None:
+        once = _attention(shapes[0], shapes[1], shapes[3:])
+        return None if once is None else FORWARDS[kind] * once
     if "MatMul" in kernel.type and kernel.output_shapes and kernel.output_shapes[0] is not None:
         return _matmul(shapes[0], shapes[1], kernel.output_shapes[0])
     return None
 
 
-def _attention(q: Sequence[int], k: Sequence[int], others: Shapes, passes: float) -> float | None:
+def _attention(q: Sequence[int], k: Sequence[int], others: Shapes) -> float | None:
     """BNSD, BSND, BSH or SBH: the longest axis but the last is the sequence (packed layouts do not tell)."""
     if len(q) != len(k) or len(q) not in (3, 4) or not all(q) or not all(k):
         return None
@@ -85,7 +97,7 @@ def _attention(q: Sequence[int], k: Sequence[int], others: Shapes, passes: float
     if any(shape is not None and len(shape) == 2 and shape[0] == shape[1] for shape in others):
         rows = min(seq_q, seq_kv)
         pairs = rows * (2 * seq_kv - rows + 1) / 2
-    return passes * 4.0 * prod(q) / seq_q * pairs
+    return 4.0 * prod(q) / seq_q * pairs
 
 
 def _matmul(one: Sequence[int], other: Sequence[int], out: Sequence[int]) -> float | None:

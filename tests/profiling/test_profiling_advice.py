@@ -135,6 +135,7 @@ def test_every_threshold_has_a_unit_and_an_owner_in_both_languages() -> None:
         (((32, 64), (32, 16)), {"type": "MatMulV3", "output_shapes": ((64, 16),)}, 2 * 64 * 32 * 16),
         (((4, 64, 32), (4, 32, 16)), {"type": "BatchMatMulV2", "output_shapes": ((4, 64, 16),)}, 8 * 64 * 32 * 16),
         (((4, 64, 32), (32, 16)), {"type": "MatMulV3", "output_shapes": ((4, 64, 16),)}, 8 * 64 * 32 * 16),
+        (QKV, {"type": "FusedInferAttentionScore"}, 4 * 16 * 4096 * 4096 * 128),
         (QKV, {"type": "Add"}, None),
         (((4096, 16, 128), (1, 16, 4096, 128)), {}, None),
         (None, {}, None),
