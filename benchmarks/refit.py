@@ -51,7 +51,7 @@ def _with(shipped: Architecture, values: Mapping[str, float], wanted: Mapping[st
 
 
 def _loss(arch: str, architecture: Architecture, found: Mapping[str, float]) -> float:
-    rows = [r for r in calibrate({arch: architecture}) if r.part == "fit" and r.soc.arch == arch]
+    rows = calibrate({arch: architecture}, arch=arch, part="fit")
     weights = [1.0 if row.device else HOST_WEIGHT for row in rows]
     error = sum(w * log(1 + row.error) ** 2 for w, row in zip(weights, rows)) / sum(weights)
     return error + PRIOR * sum(log(x / GUESS[arch][name]) ** 2 for name, x in found.items()) / len(found)

@@ -1,8 +1,8 @@
 """The model against every published measurement: predicted, measured, and which rows the constants were fitted on.
 
-``fa_calibration.csv`` has the rows with their sources. Its column ``part`` is "fit" for every other row of a group; the
-constants in architecture.py come from those (``python -m benchmarks.calibration --refit`` finds them again), the others
-are the holdout. Rows of the backward stand in the file and are not predicted: there are two of them.
+``fa_calibration.csv`` has the rows with their sources. Its column ``part`` is "fit" for every other row of a group, the
+others are the holdout; ``python -m benchmarks.calibration --refit`` fits on the first and shows the second. Rows of the
+backward stand in the file and are not predicted: there are two of them.
 """
 
 from __future__ import annotations
@@ -64,10 +64,19 @@ class Row:
         return self.predicted / self.measured - 1
 
 
-def calibrate(constants: Mapping[str, Architecture] | None = None) -> list[Row]:
-    """Every forward row of the table, predicted; ``constants`` (by architecture) in place of the shipped ones."""
+def calibrate(
+    constants: Mapping[str, Architecture] | None = None, *, arch: str | None = None, part: str | None = None
+) -> list[Row]:
+    """The forward rows of the table, predicted; ``constants`` (by architecture) in place of the shipped ones.
+
+    ``arch`` and ``part`` leave out the others.
+    """
     with TABLE.open(newline="", encoding="utf-8") as file:
-        return [_row(line, constants or {}) for line in csv.DictReader(file) if line["direction"] == "fwd"]
+        return [
+            _row(line, constants or {})
+            for line in csv.DictReader(file)
+            if line["direction"] == "fwd" and arch in (None, SOC_OF[line["soc"]].arch) and part in (None, line["part"])
+        ]
 
 
 def _row(line: Mapping[str, str], constants: Mapping[str, Architecture]) -> Row:

@@ -18,16 +18,16 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "split": ("rows", "even"),
 }
 RANGES: dict[str, tuple[int, int]] = {  # of the whole numbers; slots, which are not named here, take 1 to 16
-    "block_q": (16, 1024),
-    "block_kv": (16, 8192),
-    "base_n": (16, 512),
-    "base_k": (16, 512),
+    "block_q": (16, 512),
+    "block_kv": (16, 4096),
+    "base_n": (32, 512),
+    "base_k": (32, 512),
     "preload": (0, 8),
     "group": (0, 16),
     "s_bytes": (2, 4),
     "o_bytes": (2, 4),
-    "vector_chunk": (256, 65536),
-    "tail_columns": (0, 8192),
+    "vector_chunk": (1024, 65536),
+    "tail_columns": (0, 4096),
 }
 SLOTS = (1, 16)
 

@@ -97,7 +97,7 @@ def test_schedules_survive_json():
         ({"block_q": "128"}, "block_q", "no whole number"),
         ({"block_q": 128.0}, "block_q", "no whole number"),
         ({"preload": True}, "preload", "no whole number"),
-        ({"block_q": 8}, "block_q", "outside 16 to 1024"),
+        ({"block_q": 8}, "block_q", "outside 16 to 512"),
         ({"block_q": 100}, "block_q", "no multiple of 16"),
         ({"s_slots": 0}, "s_slots", "outside 1 to 16"),
         ({"s_path": "l2"}, "s_path", "none of chip, gm"),

@@ -183,7 +183,7 @@ def test_hit_rates_follow_the_sizes():
     assert hit_rates(PR, replace(long, seq_q=256), BEST).kv == 1 - 1 / 2  # 16 heads at work: only its neighbour helps
     gm = SCHEDULES["cann"]
     assert hit_rates(A2, USUAL, gm).exchange == 1.0
-    assert hit_rates(A2, USUAL, replace(gm, block_kv=8192, preload=8)).exchange < 1.0
+    assert hit_rates(A2, USUAL, replace(gm, block_kv=4096, preload=8)).exchange < 1.0
     assert mixed(0.5, 100, 25) == 40
 
 
