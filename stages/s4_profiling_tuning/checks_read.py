@@ -249,7 +249,10 @@ def read_text(ctx: Context) -> None:
     cells = [tables.cells_of(row, "pytorch") for row in rows]
     columns = tables.header("pytorch")
     columns = ["Name", *(name for name in columns if name != "Name")]
-    for newline, bom, idea in (("\n", True, "read-bom"), ("\r\n", False, "read-crlf"), ("\r\n", True, None)):
+    spellings = (
+        ("\n", False, "read-by-position"), ("\n", True, "read-bom"), ("\r\n", False, "read-crlf"), ("\r\n", True, None),
+    )  # fmt: skip
+    for newline, bom, idea in spellings:
         text = tables.table(columns, cells, newline=newline, bom=bom)
         require_kernels(ctx, read(ctx, profile("pytorch", text), idea), "pytorch", tables.expected(rows), idea)
 
