@@ -88,10 +88,10 @@ def flops(kernel: Kernel) -> float | None:
 
 
 def _attention(q: Sequence[int], k: Sequence[int], others: Shapes) -> float | None:
-    """BNSD, BSND, BSH or SBH: the longest axis but the last is the sequence (packed layouts do not tell)."""
+    """BNSD, BSND, BSH or SBH: the longer of the two axes is the sequence (packed layouts do not tell)."""
     if len(q) != len(k) or len(q) not in (3, 4) or not all(q) or not all(k):
         return None
-    axis = max(range(len(q) - 1), key=lambda place: (q[place] * k[place], place))
+    axis = max((len(q) - 3, len(q) - 2), key=lambda place: (q[place] * k[place], place))
     seq_q, seq_kv = q[axis], k[axis]
     pairs = float(seq_q * seq_kv)
     if any(shape is not None and len(shape) == 2 and shape[0] == shape[1] for shape in others):

@@ -127,6 +127,7 @@ def test_every_threshold_has_a_unit_and_an_owner_in_both_languages() -> None:
     [
         (QKV, {}, 4 * 16 * 4096 * 4096 * 128),
         (((1, 4096, 16, 128),) * 3, {}, 4 * 16 * 4096 * 4096 * 128),  # BSND
+        (((64, 2, 32, 128),) * 3, {}, 4 * 64 * 2 * 32 * 32 * 128),  # a batch longer than the sequence
         (((4096, 2, 512),) * 3, {}, 4 * 2 * 4096 * 4096 * 512),  # SBH
         ((*QKV, None, None, None, (2048, 2048)), {}, 4 * 16 * 128 * 4096 * 4097 / 2),  # causal
         (QKV, {"type": "FlashAttentionScoreGrad"}, 10 * 16 * 4096 * 4096 * 128),
