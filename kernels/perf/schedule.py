@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from reprlib import repr as short
 from typing import Any
 
 PATHS = ("chip", "gm")
@@ -37,7 +38,7 @@ class BadSchedule(ValueError):
 
     def __init__(self, field: str, value: object, problem: str) -> None:
         self.field, self.value, self.problem = field, value, problem
-        super().__init__(f"{field}: {problem}" if field else problem)
+        super().__init__(f"{field[:40]}: {problem}" if field else problem)
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,16 @@ class Schedule:
             name, value = field.name, getattr(self, field.name)
             if name in CHOICES:
                 if value not in CHOICES[name]:
-                    raise BadSchedule(name, value, f"{value!r} is none of {', '.join(CHOICES[name])}")
+                    raise BadSchedule(name, value, f"{short(value)} is none of {', '.join(CHOICES[name])}")
             elif field.type == "bool":
                 if not isinstance(value, bool):
-                    raise BadSchedule(name, value, f"{value!r} is neither true nor false")
+                    raise BadSchedule(name, value, f"{short(value)} is neither true nor false")
             else:
                 low, high = RANGES.get(name, SLOTS)
                 if not isinstance(value, int) or isinstance(value, bool):
-                    raise BadSchedule(name, value, f"{value!r} is no whole number")
+                    raise BadSchedule(name, value, f"{short(value)} is no whole number")
                 if not low <= value <= high:
-                    raise BadSchedule(name, value, f"{value} is outside {low} to {high}")
+                    raise BadSchedule(name, value, f"{short(value)} is outside {low} to {high}")
         for name in ("block_q", "block_kv", "base_n", "base_k", "tail_columns"):
             if getattr(self, name) % 16:
                 raise BadSchedule(name, getattr(self, name), f"{getattr(self, name)} is no multiple of 16, the Cube's")
@@ -102,6 +103,8 @@ class Schedule:
                 data = json.loads(data)
             except json.JSONDecodeError as error:
                 raise BadSchedule("", data, f"no JSON: {error.msg} in line {error.lineno}") from None
+            except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
+                raise BadSchedule("", data, f"no JSON that can be read: {error}") from None
         if not isinstance(data, Mapping):
             raise BadSchedule("", data, 'a schedule is a JSON object such as {"block_q": 128}')
         known = [field.name for field in fields(cls)]

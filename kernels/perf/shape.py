@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from reprlib import repr as short
 from typing import ClassVar
 
 DTYPES = {"float16": 2, "bfloat16": 2}  # bytes of an element
@@ -39,7 +40,7 @@ class Shape:
         for name in ("batch", "num_heads", "num_kv_heads", "seq_q", "seq_kv", "head_dim"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise BadShape(f"{name} is {value!r}: it must be a whole number of at least 1")
+                raise BadShape(f"{name} is {short(value)}: it must be a whole number of at least 1")
         if self.batch >= 65536:
             raise BadShape(f"batch is {self.batch}: the operator takes less than 65,536")
         if self.num_heads % self.num_kv_heads:
@@ -50,18 +51,20 @@ class Shape:
             dims = ", ".join(map(str, self.HEAD_DIMS))
             raise BadShape(f"head_dim is {self.head_dim}: the operator takes {dims}")
         if self.dtype not in DTYPES:
-            raise BadShape(f"dtype {self.dtype!r}: the operator takes float16 (fp16) and bfloat16 (bf16)")
+            raise BadShape(f"dtype {short(self.dtype)}: the operator takes float16 (fp16) and bfloat16 (bf16)")
         if self.mask_mode not in (0, 3):
-            raise BadShape(f"mask_mode is {self.mask_mode!r}: the model covers 0 (none) and 3 (causal)")
+            raise BadShape(f"mask_mode is {short(self.mask_mode)}: the model covers 0 (none) and 3 (causal)")
 
     @classmethod
     def parse(cls, text: str, *, dtype: str = "float16", mask: str | int = "none") -> Shape:
         """From "B,N1,N2,S1,S2,D" and the words none or causal. Raises BadShape."""
         parts = [part.strip() for part in text.split(",")]
-        if len(parts) != 6 or not all(part.isdecimal() for part in parts):
-            raise BadShape(f"{text!r} is no shape: write six numbers B,N1,N2,S1,S2,D such as 1,16,16,4096,4096,128")
+        if len(parts) != 6 or not all(part.isdecimal() and len(part) <= 10 for part in parts):
+            raise BadShape(
+                f"{short(text)} is no shape: write six numbers B,N1,N2,S1,S2,D such as 1,16,16,4096,4096,128"
+            )
         if str(mask) not in MASKS:
-            raise BadShape(f"mask {mask!r}: the model covers none and causal")
+            raise BadShape(f"mask {short(mask)}: the model covers none and causal")
         b, n1, n2, s1, s2, d = map(int, parts)
         return cls(b, n1, n2, s1, s2, d, dtype, MASKS[str(mask)])
 

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as short
 from types import MappingProxyType
 
 from kernels.perf.architecture import ARCHITECTURES, Architecture
@@ -27,7 +28,9 @@ class UnknownSoc(ValueError):
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         self.name, self.known = name, known
-        super().__init__(f"{name!r} is no SoC the model knows. Nearest: {', '.join(known[:4])} ({len(known)} in all).")
+        super().__init__(
+            f"{short(name)} is no SoC the model knows. Nearest: {', '.join(known[:4])} ({len(known)} in all)."
+        )
 
 
 @dataclass(frozen=True)

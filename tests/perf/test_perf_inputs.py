@@ -60,6 +60,8 @@ def test_shapes_as_they_are_written():
         ("1,2,3", {}, "six numbers"),
         ("1,2,2,16,16,x", {}, "six numbers"),
         ("1,2,2,16,-5,64", {}, "six numbers"),
+        ("1,2,2,16,16," + "9" * 5000, {}, "six numbers"),
+        ("x" * 100000, {}, "six numbers"),
         ("0,2,2,16,16,64", {}, "batch is 0"),
         ("65536,2,2,16,16,64", {}, "less than 65,536"),
         ("1,6,4,16,16,64", {}, "multiple of N2"),
@@ -74,6 +76,7 @@ def test_shapes_that_are_refused(text, options, problem):
     with pytest.raises(BadShape, match=problem) as error:
         Shape.parse(text, **options)
     assert problem in error.value.problem
+    assert len(str(error.value)) < 200
 
 
 @pytest.mark.parametrize("value", [1.0, True, "1", None])
@@ -107,6 +110,9 @@ def test_schedules_survive_json():
         ({"block_q": float("nan")}, "block_q", "no whole number"),
         ({"block_q": 10**30}, "block_q", "outside"),
         ("{", "", "no JSON"),
+        ("[" * 100000, "", "no JSON"),
+        ('{"block_q": ' + "9" * 5000 + "}", "", "no JSON"),
+        ({"block_q": "9" * 5000}, "block_q", "no whole number"),
         ("[1]", "", "JSON object"),
         (None, "", "JSON object"),
     ],
@@ -116,6 +122,7 @@ def test_schedules_that_are_refused(data, field, problem):
         Schedule.from_json(data)
     assert error.value.field == field
     assert problem in error.value.problem
+    assert len(str(error.value)) < 600
 
 
 def test_kernels_choose_by_the_shape():
