@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -40,15 +41,21 @@ def solutions(stage: str) -> str:
 
 
 def grade(
-    stage: str, source: str, *, exercises: tuple[str, ...] = (), secret: str = "tests", student: str = ""
+    stage: str,
+    source: str,
+    *,
+    exercises: tuple[str, ...] = (),
+    secret: str = "tests",
+    student: str = "",
+    files: Mapping[str, bytes] | None = None,
 ) -> Graded:
-    """Run the checks of ``exercises`` (default: the whole stage) on the program ``source``, with the files that the
-    worked solutions write beside it."""
+    """Run the checks of ``exercises`` (default: the whole stage) on the program ``source``, with ``files`` beside it
+    (default: those that the worked solutions write)."""
     module = ModuleType("submission")
     sys.modules["submission"] = module  # dataclasses look their module up
     exec(compile(source, "<submission>", "exec"), module.__dict__)
     graded, where = Graded(), catalog.load().stage(stage)
-    files = handed_in.of_solutions(where)
+    files = handed_in.of_solutions(where) if files is None else files
     for exercise in where.exercises:
         if exercises and exercise.id not in exercises:
             continue

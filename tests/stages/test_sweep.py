@@ -27,6 +27,7 @@ def test_solutions_pass_with_a_few_secrets(stage: str) -> None:
     for secret in range(1 if stage in ("s3", "s4") else 3):  # training, and timing, take seconds
         graded = grade(stage, solutions(stage), secret=f"few {secret}", student="someone")
         assert graded.failed == [], graded.messages
+        assert graded.points == 100
 
 
 @pytest.mark.slow
