@@ -83,9 +83,9 @@ def find_soc(name: str) -> Soc:
 
     Raises UnknownSoc. "910B" alone is refused like any other name: which of B1 to B4 makes a difference of 1.5.
     """
-    short = name.strip().lower().removeprefix("ascend")
-    found = SOCS.get(STANDS_FOR.get(short, "")) or _SHORT.get(short)
+    wanted = name.strip().lower().removeprefix("ascend")
+    found = SOCS.get(STANDS_FOR.get(wanted, "")) or _SHORT.get(wanted)
     if found is None:
-        near = difflib.get_close_matches(short, _SHORT, n=len(_SHORT), cutoff=0.0)
+        near = difflib.get_close_matches(wanted[:40], _SHORT, n=len(_SHORT), cutoff=0.0)
         raise UnknownSoc(name, tuple(_SHORT[key].name for key in near))
     return found
