@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grader.profiling.errors import Refusal, refuse
+from grader.profiling.errors import Refusal, refuse, shortened
 from grader.text import listed, say
 from kernels.perf import SCHEDULES, BadSchedule, BadShape, Schedule, Shape, Soc, UnknownSoc, find_soc, schedule_for
 
 USUAL = {"3510": "v8", "2201": "cann"}
+MOST_NAMES = 10  # of a file, in a line
 BIGGEST = 100_000  # bytes of a schedule file; a schedule has some thirty numbers
 
 
@@ -42,17 +43,17 @@ def order(text: str, soc: Soc, shape: Shape) -> Schedule:
     if text in SCHEDULES:
         return schedule_for(text, soc, shape)
     file, entry = Path(text), ""
-    if not file.is_file():
+    if not _is_file(file):
         name, _, entry = text.rpartition(":")
         file = Path(name)
-    if not file.is_file():
+    if not _is_file(file):
         near = difflib.get_close_matches(text, SCHEDULES, n=1)
         names = ", ".join(SCHEDULES)
         raise Refusal(
             say(
                 "没有名为 {text} 的调度，也没有这个文件。{near}已有的名字：{names}。",
                 "there is no schedule and no file called {text}. {near_en}Names: {names}.",
-                text=text,
+                text=shortened(text),
                 names=names,
                 near=f"你要的是不是 {near[0]}？" if near else "",
                 near_en=f"Did you mean {near[0]}? " if near else "",
@@ -69,19 +70,26 @@ def order(text: str, soc: Soc, shape: Shape) -> Schedule:
         raise refuse(error, file) from error
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long for one
+        return False
+
+
 def _entry(content: str, entry: str, file: Path) -> Any:
     try:
         found = json.loads(content)
-    except json.JSONDecodeError as error:
-        raise BadSchedule("", entry, f"no JSON: {error.msg} in line {error.lineno}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadSchedule("", entry, f"no JSON that can be read: {error}") from error
     if not isinstance(found, dict) or entry not in found:
         raise Refusal(
             say(
                 "{file} 里没有 {entry} 这一项，有的是：{names}。",
                 "{file} has no entry {entry}; there are: {names}.",
                 file=file,
-                entry=entry,
-                names=listed(found) if isinstance(found, dict) else "–",
+                entry=shortened(entry),
+                names=listed(map(shortened, list(found)[:MOST_NAMES])) if isinstance(found, dict) else "–",
             )
         )
     return found[entry]

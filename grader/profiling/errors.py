@@ -43,6 +43,7 @@ SCHEDULES_ZH = (  # of kernels.perf.schedule
     (r"(\d+) is no multiple of 16, the Cube's", "{0} 不是 16 的倍数（Cube 以 16 为单位）"),
     (r"with group above 0 .*", "group 大于 0 时不能再预取，preload 必须是 0"),
     (r"no JSON: (.+) in line (\d+)", "不是 JSON：第 {1} 行，{0}"),
+    (r"no JSON that can be read: (.+)", "不是能够读取的 JSON：{0}"),
     (r"a schedule is a JSON object such as (.+)", "调度是一个 JSON 对象，如 {0}"),
     (r"no such field; did you mean (.+)\?", "没有这一项，你要的是不是 {0}？"),
     (r"no such field; there are (.+)", "没有这一项，可以写的有 {0}"),
@@ -89,6 +90,15 @@ FACTS_ZH = (  # what they quote
 )
 
 
+LONGEST = 60  # characters of what somebody typed, in a line
+
+
+def shortened(text: str) -> str:
+    """On one line, and no longer than a name has to be."""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
 def in_words(error: ValueError) -> Text:
     """The error in both languages. ``error``: one that kernels.perf or kernels.profiles document."""
     if isinstance(error, UnknownSoc):
@@ -96,7 +106,7 @@ def in_words(error: ValueError) -> Text:
         return say(
             "没有 {name} 这个芯片，相近的有 {names}；常用简称：950PR、950DT、910B1 到 910B4、A3。",
             "there is no SoC {name}; nearest are {names}. Short names: 950PR, 950DT, 910B1 to 910B4, A3.",
-            name=error.name,
+            name=shortened(error.name),
             names=names,
         )
     if isinstance(error, BadShape):
@@ -105,7 +115,8 @@ def in_words(error: ValueError) -> Text:
         sentence = _translated(error.problem, SCHEDULES_ZH)
         if not error.field:
             return sentence
-        return Text(f"{error.field}：{sentence.zh}", f"{error.field}: {sentence.en}")
+        field = shortened(error.field)
+        return Text(f"{field}：{sentence.zh}", f"{field}: {sentence.en}")
     if isinstance(error, BadProfile):
         told = str(error).removeprefix(f"{error.path}: ")
         chinese = PROFILES_ZH[error.problem].format(**{name: _fact(value) for name, value in error.facts.items()})

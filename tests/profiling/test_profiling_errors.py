@@ -37,6 +37,7 @@ def refuses(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]
             assert said.out == ""
             assert said.err.startswith("flashdojo: ")
             assert said.err.count("\n") == 1
+            assert len(said.err) < 1000
             lines.append(said.err.strip())
         assert HAN.search(lines[0])
         assert not HAN.search(lines[1])
@@ -61,6 +62,14 @@ def refuses(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]
         (["--mask", "window"], "模型只算 none", "the model covers none"),
         (["--schedule", "v8-unfuse"], "你要的是不是 v8-unfused", "Did you mean v8-unfused"),
         (["--schedule", "nothing.json"], "没有名为", "no schedule and no file"),
+        (["--schedule", "x" * 5000], "没有名为", "no schedule and no file"),
+        (["--soc", "9" * 5000 + "\n"], "这个芯片", "no SoC 9999"),
+        (["--shape", "1," * 5000], "请写六个数", "write six numbers"),
+        (["--schedule", "key.json"], "没有这一项", "no such field"),
+        (["--schedule", "keys.json:x"], "没有 x 这一项", "no entry x"),
+        (["--schedule", "deep.json"], "能够读取的 JSON", "no JSON that can be read"),
+        (["--schedule", "deep.json:x"], "能够读取的 JSON", "no JSON that can be read"),
+        (["--schedule", "broken.json:x"], "能够读取的 JSON", "no JSON that can be read"),
         (["--schedule", "broken.json"], "不是 JSON：第 1 行", "no JSON"),
         (["--schedule", "list.json"], "是一个 JSON 对象", "is a JSON object"),
         (["--schedule", "latin.json"], "不是 UTF-8 文本", "not UTF-8 text"),
@@ -83,6 +92,9 @@ def refuses(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]
 def test_questions(refuses: Callable[..., tuple[str, str]], arguments: list[str], chinese: str, english: str) -> None:
     files = {
         "broken.json": "{",
+        "key.json": json.dumps({"k" * 5000: 1}),
+        "keys.json": json.dumps({f"k{n:050d}": 1 for n in range(500)}),
+        "deep.json": "[" * 90_000,
         "list.json": "[1]",
         "large.json": " " * 200_000,
         "typo.json": '{"blok_q": 1}',
