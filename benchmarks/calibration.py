@@ -71,22 +71,24 @@ def speed() -> None:
     chip, a2 = find_soc("950PR"), find_soc("910B3")
     cases = {"950PR, the default": (chip, Schedule()), "950PR, v8": (chip, SCHEDULES["v8"])}
     cases |= {"910B3, cann": (a2, SCHEDULES["cann"]), "910B3, pto": (a2, SCHEDULES["pto"])}
-    print("\n| prediction | median of 50 |\n|---|---|")
+    print("\n| prediction | median of 50, processor time |\n|---|---|")
     for name, (soc, schedule) in cases.items():
         seconds = []
         for _ in range(50):
-            start = time.perf_counter()
+            start = time.process_time()
             predict(soc, SPEED_SHAPE, schedule)
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
         print(f"| {name} | {statistics.median(seconds) * 1e3:.1f} ms |")
     schedules = list(grid())
     with Progress(transient=True) as progress:
         task = progress.add_task("sweep", total=len(schedules))
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         outcomes = sweep(chip, SPEED_SHAPE, schedules, progress=lambda done: progress.update(task, completed=done))
-        took = time.perf_counter() - start
+        took, busy = time.perf_counter() - start, time.process_time() - busy
     legal = sum(outcome.prediction is not None for outcome in outcomes)
-    print(f"\nA sweep of {len(outcomes):,} schedules, {legal} of them legal: {took:.1f} s")
+    print(
+        f"\nA sweep of {len(outcomes):,} schedules, {legal} of them legal: {took:.1f} s, {busy:.1f} s of processor time"
+    )
 
 
 def main() -> None:
