@@ -102,7 +102,8 @@ def _in_sweep(field: str, schedule: Schedule) -> int:
 @check("s4-schedule.fits", points=2, concept="buffers")
 def schedule_fits(ctx: Context) -> None:
     """Every generation, head dim and mask: no overflow, no missing wire, no deadlock."""
-    drawn = [cases.long(ctx.rng(f"950 {d} {m}"), cases.ON_CHIP, d, m) for d in (64, 128, 256) for m in (0, 3)]
+    drawn = [cases.long(ctx.rng(f"950 {d} {m}"), cases.ON_CHIP, d, m) for d in (64, 128) for m in (0, 3)]
+    drawn += [cases.deep(ctx.rng(f"950 256 {m}"), m) for m in (0, 3)]
     drawn += [cases.long(ctx.rng(f"910 {d} {m}"), cases.THROUGH_GM, d, m) for d in (64, 128) for m in (0, 3)]
     drawn += [cases.two_waves(ctx.rng("waves")), cases.few_rows(ctx.rng("rows"))]
     for case in drawn:
@@ -114,7 +115,7 @@ def schedule_on_chip(ctx: Context) -> None:
     """Long sequences on a 950: large tiles and C1 two tiles ahead."""
     drawn = [
         cases.long(ctx.rng(0), cases.ON_CHIP, 128),
-        cases.long(ctx.rng(1), cases.ON_CHIP, 256),
+        cases.deep(ctx.rng(1)),
         cases.long(ctx.rng(2), cases.ON_CHIP, 128, 3),
     ]
     _require_fast(ctx, drawn, {"block_q": "schedule-small-tile", "preload": "schedule-preload"})

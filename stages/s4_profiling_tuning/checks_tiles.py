@@ -106,7 +106,7 @@ def _drawn(ctx: Context, name: str, **options: object) -> list[Buffers]:
         soc = dict(ASCEND950) | {"l1": 2048 * KI, "l0a": 256 * KI, "l0b": 128 * KI, "l0c": 1024 * KI, "ub": 1024 * KI}
         m, kv = int(rng.integers(40, 120)), int(rng.choice(BLOCK_KV))
         case = Buffers(soc, head_dim, **options)  # type: ignore[arg-type]
-        soc[tight] = int(mistakes.USES[tight](m, kv, head_dim, case)) + int(rng.integers(0, 24))
+        soc[tight] = int(mistakes.USES[tight](m, kv, head_dim, case)) + 8 * int(rng.integers(1, 4))
         cases.append(case)
     return cases
 

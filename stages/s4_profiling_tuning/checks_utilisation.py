@@ -85,7 +85,6 @@ def utilisation_occupancy(ctx: Context) -> None:
 def utilisation_attention(ctx: Context) -> None:
     """Work and time of the attention kernels: masks, S1 != S2, fewer kv heads, backward."""
     _require(ctx, ("attention_share",), _draw(ctx, STEP, 2), ())
-    _require(ctx, ("tflops",), _draw(ctx, (FORWARD, MATMUL), 2), _of("tflops", mistakes.RATE))
     _require(ctx, ("tflops",), _draw(ctx, STEP, 3), _of("tflops", mistakes.RATE))
     ideas = [
         ("mfu-percent", lambda run: 100 * (mistakes.right(run)["mfu"] or 0)),

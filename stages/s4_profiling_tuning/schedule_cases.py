@@ -83,6 +83,13 @@ def long(rng: np.random.Generator, names: tuple[str, ...], head_dim: int, mask_m
     return Choice(_soc(rng, names), Shape(1, heads, heads, length, length, head_dim, mask_mode=mask_mode))
 
 
+def deep(rng: np.random.Generator, mask_mode: int = 0) -> Choice:
+    """950, head_dim 256: whole waves of 128 rows, for which two slots of S and of O do not fit."""
+    heads, length = int(rng.choice([16, 32])), int(rng.choice([4096, 8192]))
+    names = tuple(name for name in ON_CHIP if find_soc(name).cores == 32)
+    return Choice(_soc(rng, names), Shape(1, heads, heads, length, length, 256, mask_mode=mask_mode))
+
+
 def two_waves(rng: np.random.Generator) -> Choice:
     """950: with block_q 128 a little more than one wave, with 96 still less than two; 64 would starve the Cube."""
     soc = _soc(rng, ON_CHIP)
