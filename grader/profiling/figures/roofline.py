@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log10
+from math import ceil, floor, log10
 
 import plotly.graph_objects as go
 
@@ -29,7 +29,7 @@ def roofline(points: Sequence[Point], peak: float, bandwidths: dict[str, float],
     ridges = [peak / bandwidth for bandwidth in bandwidths.values()]
     low = min([*ridges, *(point.intensity for point in points)]) / EDGE
     high = max([*ridges, *(point.intensity for point in points)]) * EDGE
-    floor = min([bandwidth * low for bandwidth in bandwidths.values()] + [point.tflops / EDGE for point in points])
+    least = min([bandwidth * low for bandwidth in bandwidths.values()] + [point.tflops / EDGE for point in points])
     picture = figure(380)
     for (name, bandwidth), colour in zip(bandwidths.items(), (GREY, ORANGE), strict=False):
         ridge = peak / bandwidth
@@ -64,14 +64,15 @@ def roofline(points: Sequence[Point], peak: float, bandwidths: dict[str, float],
         line={"color": GREEN, "width": 1.5, "dash": "dot"},
         hoverinfo="skip",
     )
-    picture.update_xaxes(type="log", title={"text": "FLOP / B"}, dtick=_ticks(low, high))
-    bottom, top = floor, peak * 2
-    picture.update_yaxes(
-        type="log", title={"text": "TFLOPS"}, range=[log10(bottom), log10(top)], dtick=_ticks(bottom, top)
-    )
+    bottom, top = least, peak * 2
+    picture.update_xaxes(type="log", title={"text": "FLOP / B"}, **_ticks(low, high))
+    picture.update_yaxes(type="log", title={"text": "TFLOPS"}, range=[log10(bottom), log10(top)], **_ticks(bottom, top))
     return picture
 
 
-def _ticks(low: float, high: float) -> int | str:
-    """Powers of ten, or 1, 2, 5 between them where there are few."""
-    return 1 if log10(high / low) > 2.5 else "D2"
+def _ticks(low: float, high: float) -> dict[str, list[float] | list[str]]:
+    """Powers of ten, or 1, 2, 5 times them where there are few; written out, which plotly does for powers only."""
+    steps = (1,) if log10(high / low) > 2.5 else (1, 2, 5)
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+    values = [step * 10.0**power for power in powers for step in steps]
+    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
