@@ -25,7 +25,7 @@ MODULES = {
 # tables, and where their rows hold the idea; None where a row is one
 NAMED_AT = {
     "REFUSALS": -1, "MISTAKES": 0, "PAIRS": -1, "RULES": -1, "IDEAS": 0, "ENCODE_IDEAS": 0, "DECODE_IDEAS": 0,
-    "EXCLUDED": 0, "ROUTE_IDEAS": None, "WRITE_IDEAS": None,
+    "EXCLUDED": 0, "ROUTE_IDEAS": None, "WRITE_IDEAS": None, "SHARES": 0, "OCCUPANCY": 0, "RATE": 0,
 }  # fmt: skip
 KEBAB = re.compile(r'"([a-z0-9_]+(?:-[a-z0-9]+)+)"')
 
