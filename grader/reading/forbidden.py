@@ -47,7 +47,10 @@ _ROOTS = {
 _OPERATORS = re.compile(r"^torch\.ops\.(npu|cann_ops_transformer)\b")
 _TORCH: dict[str, re.Pattern[str]] = {
     "npu_operator": re.compile(rf"{_OPERATORS.pattern}|^torch\.npu\b"),
-    "threads": re.compile(r"^torch\.(multiprocessing|futures|jit\.(_?fork|_?wait)|nn\.parallel|nn\.DataParallel)\b"),
+    "threads": re.compile(
+        r"^torch\.(multiprocessing|futures|set_num_(interop_)?threads|jit\.(_?fork|_?wait)|nn\.parallel"
+        r"|nn\.DataParallel)\b"
+    ),
     "autograd": re.compile(
         r"^torch\.(autograd\.(grad|backward|functional|forward_ad|enable_grad|set_grad_enabled|variable|Variable"
         r"|grad_mode\.(enable_grad|set_grad_enabled))"

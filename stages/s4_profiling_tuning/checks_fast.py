@@ -26,7 +26,9 @@ SHAPES = (
     Shape(batch=2, heads=4, kv_heads=2, seq_q=37, seq_kv=53, dim=16, value_dim=16),
     Shape(batch=1, heads=6, kv_heads=3, seq_q=61, seq_kv=29, dim=8, value_dim=8),
 )
-ODD = (Shape(batch=1, heads=2, kv_heads=1, seq_q=1, seq_kv=300, dim=32), Shape(heads=3, seq_q=259, seq_kv=130, dim=64))
+LONG = Shape(batch=1, heads=2, seq_q=70, seq_kv=1300, dim=32)  # several of the largest tiles that anybody takes
+ONE = Shape(batch=1, heads=2, kv_heads=1, seq_q=1, seq_kv=300, dim=32)
+ODD = (ONE, Shape(heads=3, seq_q=259, seq_kv=130, dim=64), LONG)
 
 
 @cache
