@@ -34,10 +34,10 @@ from kernels.profiles import kernel_run, training_step, write_msprof, write_pyto
 # en: both kinds of folders, written from the performance model, are read by your function; so are recorded ones
 soc, shape = find_soc("950PR"), Shape(1, 16, 16, 4096, 4096, 128)
 with TemporaryDirectory() as place:
-    one = read_profile(str(write_msprof(place, [kernel_run(predict(soc, shape, Schedule()), shape, soc)])))
-    step = read_profile(str(write_pytorch(place, training_step(soc), header="block-dim")))
-print(one["kind"], {key: value for key, value in one["kernels"][0].items() if key != "input_shapes"})
-print(step["kind"], len(step["kernels"]), "kernels,", f"{sum(k['duration_us'] for k in step['kernels']):.0f} us")
+    one_run = read_profile(str(write_msprof(place, [kernel_run(predict(soc, shape, Schedule()), shape, soc)])))
+    whole_step = read_profile(str(write_pytorch(place, training_step(soc), header="block-dim")))
+print(one_run["kind"], {key: value for key, value in one_run["kernels"][0].items() if key != "input_shapes"})
+print(whole_step["kind"], len(whole_step["kernels"]), "kernels")
 
 
 # %% s4-utilisation picture
@@ -65,7 +65,7 @@ plt.show()
 # %% s4-utilisation given-check
 # zh: 上一题的一步与那个 FlashAttention：小模型让芯片闲着，大的才谈得上调优
 # en: the step of the last exercise and its FlashAttention: a small model leaves the chip idle, a large one can be tuned
-for name, rows in (("training step", step["kernels"]), ("FlashAttention", one["kernels"])):
+for name, rows in (("training step", whole_step["kernels"]), ("FlashAttention", one_run["kernels"])):
     found = utilisation(rows, {"cores": soc.cores, "mhz": soc.mhz})
     print(name, {key: None if value is None else round(value, 3) for key, value in found.items()})
 
@@ -74,52 +74,45 @@ for name, rows in (("training step", step["kernels"]), ("FlashAttention", one["k
 from grader.course.figures import label, plt
 from kernels.perf import SCHEDULES, Schedule, Shape, find_soc, predict
 
-usual, deep = Shape(1, 16, 16, 4096, 4096, 128), Shape(1, 16, 16, 4096, 4096, 256)
+usual, deep, few = (
+    Shape(1, *size) for size in ((16, 16, 4096, 4096, 128), (16, 16, 4096, 4096, 256), (2, 1, 512, 16384))
+)
 gm = {"s_path": "gm", "p_path": "gm", "o_path": "gm"}
+a2 = Schedule(block_kv=256, l0c_slots=2, vector_code="cann", **gm)
 single = Schedule(preload=0, k_slots=1, v_slots=1, p_slots=1, s_slots=1, o_slots=1, ub_p_slots=1)
-rows = {
-    label("D=256，调好的", "D=256, tuned"): ("950PR", deep, Schedule(s_slots=1, o_slots=1)),
-    label("向量指令没有融合", "vector code not fused"): ("950PR", usual, SCHEDULES["v8-unfused"]),
-    label("块太矮：block_q=64", "flat tiles: block_q=64"): ("950PR", usual, Schedule(block_q=64)),
-    label("950，经 GM 交换", "950, exchange through GM"): ("950PR", usual, Schedule(**gm)),
-    label("910B3，没有片上通路", "910B3, no wires on chip"): (
-        "910B3",
-        usual,
-        Schedule(block_kv=256, l0c_slots=2, vector_code="cann", **gm),
-    ),
-    label("缓存全是单份", "every buffer single"): ("950PR", usual, single),
-    label("块太少：8 个核在干", "few blocks: 8 cores at work"): (
-        "950PR",
-        Shape(1, 2, 1, 512, 16384, 128),
-        Schedule(block_q=128),
-    ),
-    label("太小", "too small"): ("950PR", Shape(1, 8, 1, 256, 256, 64), Schedule()),
-}
-found = [predict(find_soc(name), shape, schedule) for name, shape, schedule in rows.values()]
-pipes = {"CUBE": "mac", "MTE1": "mte1", "MTE2": "mte2", "FIXPIPE": "fixpipe", "VECTOR": "vec", "VMTE2": "aiv_mte2"}
-pipes["MTE3"] = "mte3"
-work = [one.core_microseconds / one.microseconds for one in found]
-cores = [one.active_cores / one.soc.cores for one in found]
-table = [[w, c, *(one.busy[pipe] for pipe in pipes)] for w, c, one in zip(work, cores, found)]
+rows = (
+    (label("D=256，调好的", "D=256, tuned"), "950PR", deep, Schedule(s_slots=1, o_slots=1)),
+    (label("向量指令没有融合", "vector code not fused"), "950PR", usual, SCHEDULES["v8-unfused"]),
+    (label("块太矮：block_q=64", "flat tiles: block_q=64"), "950PR", usual, Schedule(block_q=64)),
+    (label("950，经 GM 交换", "950, exchange through GM"), "950PR", usual, Schedule(**gm)),
+    (label("910B3，没有片上通路", "910B3, no wires on chip"), "910B3", usual, a2),
+    (label("缓存全是单份", "every buffer single"), "950PR", usual, single),
+    (label("块太少：8 个核在干", "few blocks: 8 cores at work"), "950PR", few, Schedule()),
+    (label("太小", "too small"), "950PR", Shape(1, 8, 1, 256, 256, 64), Schedule()),
+)
+pipes = ("mac", "mte1", "mte2", "fixpipe", "vec", "aiv_mte2", "mte3")
 figure, ax = plt.subplots(figsize=(9, 3.4))
-ax.imshow(table, cmap="YlOrRd", vmin=0, vmax=1.1, aspect="auto")
-for y, row in enumerate(table):
-    for x, share in enumerate(row):
+table = []
+for y, (_, chip, shape, schedule) in enumerate(rows):
+    found = predict(find_soc(chip), shape, schedule)
+    busy = [found.busy[pipe] for pipe in ("CUBE", "MTE1", "MTE2", "FIXPIPE", "VECTOR", "VMTE2", "MTE3")]
+    table.append([found.core_microseconds / found.microseconds, found.active_cores / found.soc.cores, *busy])
+    for x, share in enumerate(table[y]):
         ax.text(x, y, f"{share:.2f}", ha="center", va="center", fontsize=8, color="white" if share > 0.7 else "black")
-    busiest = max(range(2, len(row)), key=row.__getitem__)
-    decides = 0 if row[0] < 0.5 else 1 if row[1] < 0.5 else busiest
-    style = "-" if decides < 2 or row[decides] >= 0.8 else ":"
+    decides = 0 if table[y][0] < 0.5 else 1 if table[y][1] < 0.5 else 2 + busy.index(max(busy))
+    style = "-" if decides < 2 or max(busy) >= 0.8 else ":"
     ax.add_patch(plt.Rectangle((decides - 0.46, y - 0.46), 0.92, 0.92, fill=False, linewidth=2, linestyle=style))
-names = (label("核的时间\n/ duration", "core time\n/ duration"), label("干活的核", "cores\nat work"), *pipes.values())
+ax.imshow(table, cmap="YlOrRd", vmin=0, vmax=1.1, aspect="auto")
+names = (label("核的时间\n/ duration", "core time\n/ duration"), label("干活的核", "cores\nat work"), *pipes)
 ax.set_xticks(range(len(names)), names, fontsize=8)
-ax.set_yticks(range(len(rows)), rows, fontsize=9)
+ax.set_yticks(range(len(rows)), [row[0] for row in rows], fontsize=9)
 ax.axvline(1.5, color="white", linewidth=4)
 plt.show()
 
 # %% s4-diagnose given-check
 # zh: 训练的一步里，哪些 kernel 值得看、卡在哪里
 # en: which kernels of the training step are worth a look, and what holds each back
-for kernel in sorted(step["kernels"], key=lambda k: -k["duration_us"])[:5] + one["kernels"]:
+for kernel in sorted(whole_step["kernels"], key=lambda k: -k["duration_us"])[:5] + one_run["kernels"]:
     print(f"{kernel['duration_us']:8.1f} us  {kernel['type']:24s}", diagnose(kernel))
 
 
@@ -133,13 +126,7 @@ plans = {
     label("S、O 共用一块", "S and O share"): Schedule(shared_so=True),
 }
 figure, axes = plt.subplots(1, 2, figsize=(10, 2.9), sharey=True)
-short = {
-    "O accumulator": label("O 累加", "O acc."),
-    "S and O shared": "S / O",
-    "Q or P": label("Q 或 P", "Q or P"),
-    "K or V": label("K 或 V", "K or V"),
-    "S or O": label("S 或 O", "S or O"),
-}
+short = {"S and O shared": "S / O", "O accumulator": label("O 累加", "O acc."), "Q or P": "Q, P", "K or V": "K, V"}
 for ax, (title, schedule) in zip(axes, plans.items()):
     for x, buffer in enumerate(buffer_plan(soc, shape, schedule).values()):
         bottom = 0.0
@@ -398,6 +385,7 @@ for ax, bars, title in zip(charts, (serial, ahead), titles, strict=True):
 figure.tight_layout()
 plt.show()
 
+
 # %% s4-fast given
 def slow_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """FlashAttention as one writes it first: right, tiled, and slow. q [B, N1, S1, D], k and v [B, N2, S2, D]."""
@@ -422,6 +410,7 @@ def slow_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.T
                     row_max = new_max
                 attn_out[b, h, i : i + block] = acc / row_sum
     return attn_out
+
 
 # %% s4-fast picture
 from torch.profiler import ProfilerActivity, profile
