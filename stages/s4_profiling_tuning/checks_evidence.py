@@ -108,7 +108,7 @@ def evidence_before(ctx: Context) -> None:
     _require_prediction(ctx, found, "before", _predictions(ctx)["before"], "evidence-not-the-start")
 
 
-@check("s4-evidence.after", points=2, concept="evidence")
+@check("s4-evidence.after", points=2, concept="evidence", needs=("s4-evidence.before",))
 def evidence_after(ctx: Context) -> None:
     """profiles/after is of the schedule that was handed in for block-size, and faster than before."""
     with ctx.artifact(FOLDER).folder() as root:
@@ -122,7 +122,7 @@ def evidence_after(ctx: Context) -> None:
         )
 
 
-@check("s4-evidence.consistent", points=2, concept="evidence", needs=("s4-evidence.before", "s4-evidence.after"))
+@check("s4-evidence.consistent", points=2, concept="evidence", needs=("s4-evidence.after",))
 def evidence_consistent(ctx: Context) -> None:
     """Every file of both profiles is what the writer makes of these kernels: an edited one differs from the others."""
     predictions = _predictions(ctx)
