@@ -18,8 +18,14 @@ from grader.text import LANGUAGES
 
 STAGES = catalog.load(checks=False).stages
 EVERY = [pytest.param(stage, lang, id=f"{stage.id}-{lang}") for stage in STAGES for lang in LANGUAGES]
+TRAINING = ("s3",)  # stages whose notebook takes half a minute
 ONE_LANGUAGE = [  # the other one is the same program, by another test, and takes as long again
-    pytest.param(stage, lang, id=f"{stage.id}-{lang}", marks=() if lang == LANGUAGES[n % 2] else pytest.mark.slow)
+    pytest.param(
+        stage,
+        lang,
+        id=f"{stage.id}-{lang}",
+        marks=() if lang == LANGUAGES[n % 2] and stage.id not in TRAINING else pytest.mark.slow,
+    )
     for n, stage in enumerate(STAGES)
     for lang in LANGUAGES
 ]
