@@ -4,7 +4,8 @@ A solution file holds header imports and one exercise's code. ``### BEGIN SOLUTI
 what a learner has to write; comment lines ``# zh: ...`` and ``# en: ...`` are kept for one language.
 
 ``lesson.zh.md`` and ``lesson.en.md`` hold an introduction and, after ``<!-- exercise: ID -->``, one section per
-exercise. ``<!-- picture -->`` and ``<!-- given -->`` are where the stage's ``cells.py`` puts a cell of that role.
+exercise. ``<!-- picture -->`` and ``<!-- given -->`` are where the stage's ``cells.py`` (or another
+``cells_*.py`` of it) puts a cell of that role.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ def read_lesson(path: Path) -> tuple[str, dict[str, list[Piece]]]:
 
 
 def read_cells(path: Path) -> dict[tuple[str, str], str]:
-    """(exercise, role) -> source of the given cells in a stage's ``cells.py``."""
+    """(exercise, role) -> source of the given cells in one ``cells*.py`` of a stage."""
     parts = _CELL.split(path.read_text(encoding="utf-8"))
     cells: dict[tuple[str, str], str] = {}
     for exercise, role, source in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):

@@ -54,7 +54,7 @@ def marked(exercise: Exercise, lang: str) -> str:
 def build(stage: Stage, lang: str) -> NotebookNode:
     """The notebook of ``stage`` in ``lang``, answers empty; raises :class:`LessonError` when a source is wrong."""
     intro, sections = read_lesson(stage.path / f"lesson.{lang}.md")
-    given = read_cells(stage.path / "cells.py")
+    given = {key: cell for file in sorted(stage.path.glob("cells*.py")) for key, cell in read_cells(file).items()}
     ids = [exercise.id for exercise in stage.exercises]
     if list(sections) != ids:
         raise LessonError(f"{stage.folder}/lesson.{lang}.md: sections {list(sections)}, but stage.toml has {ids}")

@@ -23,8 +23,8 @@ from grader.live.guard import Forbidden, Guard, differentiate
 from grader.subject import Missing, Outcome, Raised, TimedOut, Trace, Where
 from grader.threads import one_thread
 from grader.worker.observer import Observer, PeakObserver
-from grader.worker.provided import clear
 from grader.worker.program import APPLY, without_backward
+from grader.worker.provided import clear
 
 
 class LiveSubject:

@@ -7,5 +7,5 @@ STAGE = paths.STAGES / "s4_profiling_tuning"
 
 
 def test_the_given_cell_is_the_baseline():
-    given = read_cells(STAGE / "cells.py")["s4-fast", "given"]
+    given = read_cells(STAGE / "cells_insides.py")["s4-fast", "given"]
     assert f"import math\n\nimport torch\n\n\n{given}" == (STAGE / "slow_attention.py").read_text("utf-8")
