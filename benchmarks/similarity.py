@@ -35,6 +35,13 @@ MADE_FROM = {  # right answers that are no work of their own, and what they were
 CLASS = 300  # submissions
 
 
+def whole_stages() -> list[str]:
+    """Stages whose samples are whole programs, as handed in. Those of the others are about one exercise each."""
+    stages = [stage.id for stage in catalog.load(checks=False).stages]
+    samples = {id: (file.read_text("utf-8") for file in RIGHT.glob(f"{id}/*.py")) for id in stages}
+    return [id for id, texts in samples.items() if not any("# flashdojo: " in text for text in texts)]
+
+
 def sources(stage: str) -> dict[str, str]:
     """The right answers of a stage and its published solution, each as one program."""
     found = {file.stem: _source(file) for file in sorted((RIGHT / stage).iterdir()) if file.suffix in (".py", ".ipynb")}
@@ -136,7 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="store_true", help="measure copydetect instead")
     options = parser.parse_args()
-    stages = [stage.id for stage in catalog.load(checks=False).stages]
+    stages = whole_stages()
     table(stages, {stage: peer(stage) if options.peer else ours for stage in stages})
     if not options.peer:
         print(f"\n{CLASS} submissions, every pair: {seconds():.0f} s of one core")

@@ -41,9 +41,9 @@ class Artifact:
             raise BadArtifact(f"{self._called(path)}: not UTF-8 (byte {error.start})") from None
 
     def json(self, path: str = "") -> Any:
-        """As :meth:`text`; also raises when it is no JSON."""
+        """As :meth:`text`; also raises when it is no JSON, or says a key twice."""
         try:
-            return json.loads(self.text(path), parse_constant=_no_number)
+            return json.loads(self.text(path), parse_constant=_no_number, object_pairs_hook=_each_once)
         except (ValueError, RecursionError) as error:
             if isinstance(error, BadArtifact):
                 raise
@@ -62,6 +62,14 @@ class Artifact:
 
     def _called(self, path: str) -> str:
         return f"{self.name}/{path}" if path else self.name
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+        raise ValueError(f"the key {twice[:60]!r} twice")
+    return found
 
 
 def _no_number(text: str) -> None:

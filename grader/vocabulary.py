@@ -49,6 +49,7 @@ class Context:
     student: str = ""
     secret: Secret = field(default_factory=Secret)
     files: Mapping[str, bytes] = field(default_factory=dict)  # what was handed in beside the program, by path
+    refused: Mapping[str, Text] = field(default_factory=dict)  # what lies there and does not count, and why
     remark: tuple[Text, Mapping[str, Any]] | None = None  # see :meth:`say_when_passed`
 
     def rng(self, case: str | int = 0) -> np.random.Generator:
@@ -57,6 +58,8 @@ class Context:
 
     def artifact(self, name: str) -> Artifact:
         """The file or folder ``name`` that the exercise asks for. The check fails when it was not handed in."""
+        if name in self.refused:
+            self.fail(self.refused[name], misconception="artifact-unreadable")
         return Artifact.among(self.files, name) or self.fail(
             say(
                 "没有找到 {name}。它要和笔记本放在同一个文件夹里；运行写出它的那一格，再交上整个文件夹。",

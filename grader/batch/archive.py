@@ -99,7 +99,7 @@ def artifacts(archive: Path, name: PurePosixPath) -> Artifacts:
                 if other.parent == name.parent and other != name and other.suffix.lower() == name.suffix.lower()
             ]
             if inside and rivals:
-                return Artifacts(notes=(shared(name, next(iter(inside)).split("/")[0], rivals),))
+                return shared(name, {path.split("/")[0] for path in inside}, rivals)
             return limited(_unpacked(file, inside), [])
     except FAULTS:
         return Artifacts()  # the program itself cannot be read either, and says why
@@ -117,10 +117,18 @@ def _below(
     }
 
 
-def _unpacked(file: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Iterator[tuple[str, bytes]]:
-    for path, info in members.items():
-        with file.open(info) as stream:
-            yield path, stream.read(MAX_BYTES + 1)
+def _unpacked(
+    file: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]
+) -> dict[str, Iterator[tuple[str, bytes]]]:
+    """By artefact; a member is read when its turn comes."""
+
+    def read(name: str) -> Iterator[tuple[str, bytes]]:
+        for path, info in members.items():
+            if path.split("/")[0] == name:
+                with file.open(info) as stream:
+                    yield path, stream.read(MAX_BYTES + 1)
+
+    return {name: read(name) for name in sorted({path.split("/")[0] for path in members})}
 
 
 def name_of(info: zipfile.ZipInfo) -> str:

@@ -254,7 +254,8 @@ def _advance(
         elif state.interrupted >= INTERRUPTIONS:
             verdict = verdicts.given_up(INTERRUPTIONS)
         else:
-            context = Context(subject, check.id, desk.student, desk.secret, desk.artifacts.files)
+            beside = desk.artifacts
+            context = Context(subject, check.id, desk.student, desk.secret, beside.files, beside.refused)
             verdict = _run(check, state, context, source)
         state.verdicts[check.id] = verdict, time.perf_counter() - start
     return True

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 
@@ -19,16 +19,18 @@ from grader.artifact import Artifact
 from grader.course import catalog
 from grader.text import Text, say
 
-MAX_FILES = 400  # of one submission
-MAX_BYTES = 16 << 20  # of one submission; a profile of a training step has about 1 MB
+MAX_FILES = 400  # of one artefact
+MAX_BYTES = 8 << 20  # of one artefact; a profile of a training step has about 1 MB
 
 
 @dataclass(frozen=True)
 class Artifacts:
-    """``files``: the bytes by path, ``"schedules.json"``, ``"profiles/before/..."``. ``notes``: what was left out."""
+    """``files``: the bytes by path, ``"schedules.json"``, ``"profiles/before/..."``. ``refused``: those that lie there
+    and do not count, by name, and why. ``notes``: that, and single files that were left out."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
     notes: tuple[Text, ...] = ()
+    refused: Mapping[str, Text] = field(default_factory=dict)
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each declared artefact: of a file's bytes; of a folder, its paths and their bytes."""
@@ -67,51 +69,52 @@ def beside(path: Path) -> Artifacts:
         return Artifacts()
     others = _rivals(path)
     if others:
-        return Artifacts(notes=(shared(path, there[0], others),))
+        return shared(path, there, others)
     return within(path.parent)
 
 
 def within(folder: Path) -> Artifacts:
     """Those in ``folder``."""
     notes: list[Text] = []
-    return limited(_read(folder, sorted(declared()), notes), notes)
+    return limited({name: _read(folder, name, notes) for name in sorted(declared())}, notes)
 
 
-def limited(found: Iterable[tuple[str, bytes]], notes: list[Text]) -> Artifacts:
-    """Path and bytes, as many as may be; ``notes`` may grow while they come."""
+def limited(found: Mapping[str, Iterator[tuple[str, bytes]]], notes: list[Text]) -> Artifacts:
+    """Each artefact's paths and bytes, as many as one may have; ``notes`` may grow while they come."""
     files: dict[str, bytes] = {}
-    total = 0
-    for path, data in found:
-        total += len(data)
-        if len(files) >= MAX_FILES or total > MAX_BYTES:
-            notes.append(
-                say(
-                    "随交的文件太多或太大（上限 {files} 个、{size} MB），其余没有读。",
-                    "too many or too large files beside the program (at most {files} and {size} MB); "
-                    "the rest was not read.",
+    refused: dict[str, Text] = {}
+    for name, parts in found.items():
+        own: dict[str, bytes] = {}
+        for path, data in parts:
+            own[path] = data
+            if len(own) > MAX_FILES or sum(map(len, own.values())) > MAX_BYTES:
+                refused[name] = say(
+                    "{name} 太大，没有计入（上限 {files} 个文件、{size} MB）。请只留下要交的内容。",
+                    "{name} is too large and does not count (at most {files} files and {size} MB). Keep only what is "
+                    "asked for.",
+                    name=name,
                     files=MAX_FILES,
                     size=MAX_BYTES >> 20,
                 )
-            )
-            break
-        files[path] = data
-    return Artifacts(files, tuple(notes))
+                break
+        else:
+            files |= own
+    return Artifacts(files, (*notes, *refused.values()), refused)
 
 
-def _read(folder: Path, names: Collection[str], notes: list[Text]) -> Iterator[tuple[str, bytes]]:
-    for name in names:
-        for file in _files(folder / name, notes):
-            data = _contents(file)
-            if data is None:
-                notes.append(
-                    say(
-                        "{file} 读不了，没有计入。",
-                        "{file} cannot be read and does not count.",
-                        file=file.relative_to(folder).as_posix(),
-                    )
+def _read(folder: Path, name: str, notes: list[Text]) -> Iterator[tuple[str, bytes]]:
+    for file in _files(folder / name, notes):
+        data = _contents(file)
+        if data is None:
+            notes.append(
+                say(
+                    "{file} 读不了，没有计入。",
+                    "{file} cannot be read and does not count.",
+                    file=file.relative_to(folder).as_posix(),
                 )
-            else:
-                yield file.relative_to(folder).as_posix(), data
+            )
+        else:
+            yield file.relative_to(folder).as_posix(), data
 
 
 def _files(path: Path, notes: list[Text]) -> Iterator[Path]:
@@ -171,12 +174,16 @@ def _stage(path: Path) -> str | None:
         return None
 
 
-def shared(path: PurePath, name: str, others: list[str]) -> Text:
-    """What is said when it cannot be told whose ``name`` is."""
-    return say(
-        "旁边的 {name} 没有计入：同一文件夹里还有 {other}，分不清是谁的。请放进 {own}/。",
-        "{name} beside it does not count: {other} lies there too, so it could be anybody's. Put it into {own}/.",
-        name=name,
-        other=others[0],
-        own=path.stem,
-    )
+def shared(path: PurePath, names: Collection[str], others: list[str]) -> Artifacts:
+    """When it cannot be told whose ``names`` are."""
+    refused = {
+        name: say(
+            "旁边的 {name} 没有计入：同一文件夹里还有 {other}，分不清是谁的。请放进 {own}/。",
+            "{name} beside it does not count: {other} lies there too, so it could be anybody's. Put it into {own}/.",
+            name=name,
+            other=others[0],
+            own=path.stem,
+        )
+        for name in sorted(names)
+    }
+    return Artifacts(notes=tuple(refused.values()), refused=refused)

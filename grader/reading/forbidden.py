@@ -59,7 +59,7 @@ _TORCH: dict[str, re.Pattern[str]] = {
     ),
     "numpy": re.compile(r"^torch\.(utils\.dlpack|to_dlpack|from_dlpack|Tensor\.(numpy|__array__|__dlpack__))\b"),
     "escape": re.compile(
-        r"^torch\.(load|save|hub|package|library|overrides|fx|distributed|onnx|from_file|classes|ops\.load_library"
+        r"^torch\.(load|save|compile|hub|package|library|overrides|fx|distributed|onnx|from_file|classes|ops\.load_library"
         r"|_(C|refs|decomp|prims|inductor|dynamo|higher_order_ops|subclasses|functorch|ops|library|meta_registrations)"
         r"|jit\.(load|CompilationUnit)|utils\.(_python_dispatch|cpp_extension|model_zoo))\b"
     ),

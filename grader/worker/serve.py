@@ -90,6 +90,7 @@ class Worker:
     def do_load(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:
         self.program = Program([(number, source, filename) for number, source, filename in frame.head["cells"]])
         self.program.run()
+        torch.set_num_threads(1)  # whatever a cell of the notebook asked for
         return {"ok": True, "errors": self.program.errors[:200], "names": self.program.names()}, None
 
     def do_prepare(self, frame: wire.Frame) -> tuple[dict[str, Any], Any]:

@@ -86,7 +86,11 @@ def test_an_end_to_how_much_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(artifacts, "MAX_BYTES", 10)
     found = artifacts.beside(hand_in(tmp_path))
     assert found.files == {"profiles/before/a.csv": b"a\r\n"}
-    assert "too large" in found.notes[0].en
+    assert "schedules.json is too large" in found.refused["schedules.json"].en
+    assert found.notes == (found.refused["schedules.json"],)
+    context = Context(subject=None, check="s4-tune.overflow", files=found.files, refused=found.refused)  # type: ignore[arg-type]
+    with pytest.raises(CheckFailed, match="too large"):
+        context.artifact("schedules.json")
 
 
 def packed(folder: Path, target: Path) -> Path:
@@ -146,7 +150,7 @@ def test_a_check_sees_bytes_and_a_folder() -> None:
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("data", [b"\xff", b"{", b"[" * 100_000, b'{"us": NaN}'])
+@pytest.mark.parametrize("data", [b"\xff", b"{", b"[" * 100_000, b'{"us": NaN}', b'{"a": {"b": 1, "b": 2}}'])
 def test_what_is_no_json_says_so(data: bytes) -> None:
     with pytest.raises(BadArtifact, match=r"schedules\.json: not"):
         Artifact("schedules.json", {"": data}).json()

@@ -64,3 +64,9 @@ def test_every_rule_that_something_enforces_has_a_message() -> None:
 
 def test_the_worker_enforces_what_the_guard_does() -> None:
     assert set(NAMES) == {*BANS, "library_attention"}
+
+
+def test_what_cannot_work_behind_the_wall_is_refused_by_its_name() -> None:
+    assert rules_of_path("torch.compile") == {"escape"}
+    assert rules_of_path("torch.set_num_threads") == {"threads"}
+    assert rules_of_path("torch.get_num_threads") == rules_of_path("torch.compiler.is_compiling") == frozenset()

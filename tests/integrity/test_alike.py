@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.disguises import DISGUISES, USUAL
-from benchmarks.similarity import MADE_FROM, PUBLISHED, independent, originals, ours, sources
+from benchmarks.similarity import MADE_FROM, PUBLISHED, independent, originals, ours, sources, whole_stages
 from grader import cli, paths
 from grader.batch import intake
 from grader.course import catalog, notebooks
@@ -19,7 +19,7 @@ from grader.integrity.shape import tokens_of
 from grader.integrity.survey import Survey, contract, survey
 from grader.reading import submission
 
-STAGES = [stage.id for stage in catalog.load(checks=False).stages]
+STAGES = whole_stages()
 
 
 @pytest.mark.parametrize("stage", STAGES)

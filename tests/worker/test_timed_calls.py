@@ -88,3 +88,9 @@ def test_an_interval_needs_enough_pairs() -> None:
     assert (found.estimate, found.low, found.high) == (4.5, 1.0, 8.0)
     wide = speed.ratio_of([float(n) for n in range(1, 31)])
     assert 1.0 < wide.low < wide.estimate < wide.high < 30.0
+
+
+def test_threads_that_a_notebooks_cell_asked_for_are_taken_back(program: Make) -> None:
+    """On a machine that others use they would wait for one another, and a right answer would be slow."""
+    asking = "import torch\ntorch.set_num_threads(4)\ndef work(x):\n    return torch.get_num_threads()\n"
+    assert program(asking).timed("work", SQUARE).value == 1
