@@ -101,6 +101,13 @@ def start(stage_id: str | None, folder: Path | None) -> int:
     target = target_folder / source.name
     if target.exists():
         tell(say("{file} 已经存在，保持原样。", "{file} is already there and stays as it is.", file=short(target)))
+        if submission.language_of(target) not in (None, language()):
+            tell(
+                say(
+                    "它是英文版；要中文版，请用 --dir 换一个文件夹。",
+                    "It is the Chinese one; for the English one name another folder with --dir.",
+                )
+            )
     else:
         target_folder.mkdir(parents=True, exist_ok=True)
         _copy(source, target)

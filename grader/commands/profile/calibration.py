@@ -81,8 +81,9 @@ def _part(part: str) -> str:
 
 def _rows(rows: Sequence[Row]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("B,N1,N2,S1,S2,D", overflow="fold", width=32)
-    for head in (say("实测 us", "measured us"), say("预测 us", "predicted us"), say("误差", "error")):
+    table.caption = str(say("时间单位 us", "times in us"))
+    table.add_column("B,N1,N2,S1,S2,D", overflow="fold", width=30)
+    for head in (say("实测", "measured"), say("预测", "predicted"), say("误差", "error")):
         table.add_column(str(head), justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     kernel = None
@@ -90,10 +91,15 @@ def _rows(rows: Sequence[Row]) -> Table:
         if (row.group, row.kernel) != kernel:
             kernel = row.group, row.kernel
             table.add_row(Styled(f"{row.group}: {row.kernel}", style="bold"))
-        sizes = ",".join(map(str, _sizes(row))) + (" causal" if row.shape.causal else "")
+        sizes = ",".join(map(str, _sizes(row))) + (" causal" if row.shape.causal else "") + _host(row)
         times = f"{row.measured:.1f}", f"{row.predicted:.1f}", f"{100 * row.error:+.1f} %"
         table.add_row(sizes, *times, _part(row.part))
     return table
+
+
+def _host(row: Row) -> str:
+    """Which of two hosts timed it, where the source tells two apart."""
+    return next((f" {host}" for host in ("aarch64", "x86") if row.source.endswith(host)), "")
 
 
 def _summary(rows: Sequence[Row]) -> Table:
