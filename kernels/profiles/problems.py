@@ -27,7 +27,8 @@ PROBLEMS = {
     "number": "line {line}, column {column!r}: {value!r} is no {wanted}",
     "not-a-trace": "this is no timeline in the Chrome Trace Event format, or a part of one",
     "too-large-file": "the file has more than {limit} MiB: profile fewer steps",
-    "too-large": "there are more than {limit} kernels: profile fewer steps, or read them one by one in Python, with kernels.profiles.stream()",
+    "too-large": "there are more than {limit} kernels: profile fewer steps, or read them one by one in Python, with "
+    "kernels.profiles.stream()",
 }
 
 
