@@ -24,8 +24,12 @@ PIPES = (
     ("aic", "mte2", thresholds.MTE2),
     ("aic", "fixpipe", thresholds.FIXPIPE),
 )
-BOUNDS = (*(threshold.column for _, _, threshold in PIPES), "waiting", "short")  # ids that say what limits a kernel
-ENOUGH = 0.6  # of aic_mac_ratio: below it a high cube_utilization is worth a word
+BOUNDS = (  # ids that say what limits a kernel
+    *(threshold.column for _, _, threshold in PIPES),
+    "waiting",
+    "short",
+    "launch",
+)
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,16 @@ def _idle(profile: Profile) -> list[Advice]:
 
 
 def _kernel(kernel: Kernel) -> list[Advice]:
-    core_us = max(kernel.aicore_us or 0.0, kernel.aiv_us or 0.0)
-    if kernel.duration_us < thresholds.SHORT.value or 0 < core_us < kernel.duration_us / 2:
-        evidence = {"Duration(us)": f"{kernel.duration_us:.1f}", "aicore_time(us)": f"{core_us:.1f}"}
+    column, core_us = max(
+        (("aicore_time(us)", kernel.aicore_us or 0.0), ("aiv_time(us)", kernel.aiv_us or 0.0)), key=lambda each: each[1]
+    )
+    evidence = {"Duration(us)": f"{kernel.duration_us:.1f}", **({column: f"{core_us:.1f}"} if core_us else {})}
+    if kernel.duration_us < thresholds.SHORT.value:
         return [_say("short", evidence, (thresholds.SHORT,), type=kernel.type, us=kernel.duration_us)]
+    if 0 < core_us < thresholds.LAUNCH.value * kernel.duration_us:
+        percent = 100 * core_us / kernel.duration_us
+        values = {"type": kernel.type, "us": kernel.duration_us, "core_us": core_us, "percent": percent}
+        return [_say("launch", evidence, (thresholds.LAUNCH,), **values)]
     return [*_bound(kernel), *_cores(kernel), *_occupied(kernel), *_aligned(kernel)]
 
 
@@ -118,10 +128,10 @@ def _cores(kernel: Kernel) -> list[Advice]:
 
 def _occupied(kernel: Kernel) -> list[Advice]:
     mac, occupied = kernel.ratios.get("mac"), kernel.cube_utilization
-    if mac is None or occupied is None or occupied < 100 * thresholds.CUBE.value or mac >= ENOUGH:
+    if mac is None or occupied is None or occupied < thresholds.OCCUPIED.value or mac >= thresholds.ENOUGH.value:
         return []
     evidence = {"cube_utilization(%)": f"{occupied:.1f}", "aic_mac_ratio": f"{mac:.3f}"}
-    return [_say("occupied", evidence, occupied=occupied, mac=mac)]
+    return [_say("occupied", evidence, (thresholds.OCCUPIED, thresholds.ENOUGH), occupied=occupied, mac=mac)]
 
 
 def _aligned(kernel: Kernel) -> list[Advice]:

@@ -70,11 +70,11 @@ class KernelTable:
         missing = [columns.RENAMED[key][1] for key in columns.NEEDED if key not in ranks]
         if missing:
             raise BadProfile("header", self.path, missing=", ".join(missing))
-        for header, names in columns.BLOCK.items():
-            if "block_num" in self.index and self.header[self.index["block_num"]].casefold() == (
-                names["block_num"].casefold()
-            ):
-                self.block_header = header
+        if "block_num" in self.index:
+            found = columns.plain(self.header[self.index["block_num"]])
+            self.block_header = next(
+                header for header, names in columns.BLOCK.items() if columns.plain(names["block_num"]) == found
+            )
 
     @property
     def level(self) -> int:

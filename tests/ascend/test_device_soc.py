@@ -23,9 +23,9 @@ def _as_before():
 @pytest.mark.parametrize(
     ("name", "soc", "number", "family"),
     [
-        ("950", "Ascend950PR_9599", 260, "950"),
-        ("Ascend950", "Ascend950PR_9599", 260, "950"),
-        ("950dt", "Ascend950DT_9591", 260, "950"),
+        ("950", "Ascend950PR_9589", 260, "950"),
+        ("Ascend950", "Ascend950PR_9589", 260, "950"),
+        ("950dt", "Ascend950DT_9581", 260, "950"),
         ("Ascend950DT_9582", "Ascend950DT_9582", 260, "950"),
         ("Ascend910B3", "Ascend910B3", 223, "910B"),
         ("910b4-1", "Ascend910B4-1", 225, "910B"),

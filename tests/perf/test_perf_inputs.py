@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from kernels.machine import chips
 from kernels.perf import SCHEDULES, SOCS, BadSchedule, BadShape, Schedule, Shape, UnknownSoc, find_soc, schedule_for
+from kernels.perf.socs import STANDS_FOR
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,17 @@ from kernels.perf import SCHEDULES, SOCS, BadSchedule, BadShape, Schedule, Shape
 )
 def test_socs_by_name(name, full):
     assert find_soc(name).name == full
+
+
+def test_the_emulated_chips_are_the_same_by_every_name():
+    for short in {*chips.BY_FAMILY, *STANDS_FOR}:
+        assert find_soc(short).name == chips.find_soc(short).name, short
+    shared = chips.SOCS.keys() & SOCS.keys()
+    assert len(shared) == 29
+    for name in shared:
+        ours, emulated = SOCS[name], chips.SOCS[name]
+        assert (ours.cores, 2 * ours.cores) == (emulated.cube_core_num, emulated.vector_core_num), name
+        assert (ours.arch == "3510") == (emulated.family == "950"), name
 
 
 def test_what_the_table_says():

@@ -122,6 +122,17 @@ def test_the_same_utilisation(written: Path, tmp_path: Path, name: str) -> None:
     assert [note.id for note in profile.notes] == ([NOTED[name]] if name in NOTED else [])
 
 
+@pytest.mark.parametrize("change", [str.lower, lambda line: line.replace(" ", ""), lambda line: line.replace(" ", "  ")])
+def test_the_name_of_the_block_column_is_known_however_it_is_spaced(
+    written: Path, tmp_path: Path, change: Callable[[str], str]
+) -> None:
+    header, rest = table(written).split("\n", 1)
+    assert change(header) != header
+    found = read(spoiled(written, tmp_path, f"{change(header)}\n{rest}"))
+    assert found.header == read(written).header != "none"
+    assert found.kernels[-1].block_num
+
+
 def test_the_utilisation_is_what_the_columns_say(written: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(table(written))))
     total = sum(float(row["Duration(us)"]) for row in rows)

@@ -93,9 +93,30 @@ def test_no_ratios_no_verdict() -> None:
     assert "waiting" not in ids(replace(KERNEL, ratios=some))  # three of four are not known
 
 
-def test_short_kernels_and_those_that_mostly_start_up() -> None:
-    for short in ({"duration_us": 12.0, "aicore_us": 8.0}, {"aicore_us": 100.0, "aiv_us": 100.0}):
-        assert ids(kernel(0.2, 0.3, 0.2, 0.2, **short)) == ["short"]
+def test_short_kernels_are_told_from_those_whose_cores_mostly_wait() -> None:
+    assert ids(kernel(0.2, 0.3, 0.2, 0.2, duration_us=12.0, aicore_us=8.0)) == ["short"]
+    assert ids(kernel(0.2, 0.3, 0.2, 0.2, duration_us=1000.0, aicore_us=499.0, aiv_us=499.0)) == ["launch"]
+    assert "launch" not in ids(kernel(0.2, 0.3, 0.2, 0.2, duration_us=1000.0, aicore_us=501.0, aiv_us=1.0))
+
+
+@pytest.mark.parametrize("times", [{"aicore_us": 200.0, "aiv_us": 450.0}, {"aicore_us": 450.0, "aiv_us": 200.0}])
+@pytest.mark.parametrize("duration", [1000.0, 15.0])
+def test_evidence_under_a_columns_name_is_that_columns_number(times: dict[str, float], duration: float) -> None:
+    scaled = {name: value * duration / 1000 for name, value in times.items()}
+    one = kernel(0.2, 0.3, 0.2, 0.2, duration_us=duration, **scaled)
+    columns = {"aicore_time(us)": one.aicore_us, "aiv_time(us)": one.aiv_us, "Duration(us)": one.duration_us}
+    (found,) = advise(profile(one))
+    assert len(found.evidence) == 2
+    for name, value in found.evidence:
+        assert value == f"{columns[name]:.1f}"
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_the_documented_thresholds_are_the_ones_that_are_compared(language: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / language / "profiling.md").read_text("utf-8")
+    table = next(part for part in text.split("\n\n") if "`aiv_vec_ratio` | 0.75" in part)
+    documented = sorted(float(line.split("|")[2]) for line in table.splitlines()[2:])
+    assert documented == sorted(each.value for each in thresholds.ALL)
 
 
 def test_cores_without_work_and_odd_sizes() -> None:
