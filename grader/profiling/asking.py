@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grader.profiling.errors import Refusal, refuse, shortened
+from grader.checking.model_errors import shortened
+from grader.profiling.errors import CannotAnswer, refuse
 from grader.text import listed, say
 from kernels.perf import SCHEDULES, BadSchedule, BadShape, Schedule, Shape, Soc, UnknownSoc, find_soc, schedule_for
 
@@ -49,7 +50,7 @@ def order(text: str, soc: Soc, shape: Shape) -> Schedule:
     if not _is_file(file):
         near = difflib.get_close_matches(text, SCHEDULES, n=1)
         names = ", ".join(SCHEDULES)
-        raise Refusal(
+        raise CannotAnswer(
             say(
                 "没有名为 {text} 的调度，也没有这个文件。{near}已有的名字：{names}。",
                 "there is no schedule and no file called {text}. {near_en}Names: {names}.",
@@ -60,12 +61,12 @@ def order(text: str, soc: Soc, shape: Shape) -> Schedule:
             )
         )
     if file.stat().st_size > BIGGEST:
-        raise Refusal(say("{file} 太大，不是调度文件。", "{file} is too large to be a schedule.", file=file))
+        raise CannotAnswer(say("{file} 太大，不是调度文件。", "{file} is too large to be a schedule.", file=file))
     try:
         content = file.read_text("utf-8-sig")
         return Schedule.from_json(_entry(content, entry, file) if entry else content)
     except UnicodeDecodeError as error:
-        raise Refusal(say("{file} 不是 UTF-8 文本。", "{file} is not UTF-8 text.", file=file)) from error
+        raise CannotAnswer(say("{file} 不是 UTF-8 文本。", "{file} is not UTF-8 text.", file=file)) from error
     except BadSchedule as error:
         raise refuse(error, file) from error
 
@@ -83,7 +84,7 @@ def _entry(content: str, entry: str, file: Path) -> Any:
     except (ValueError, RecursionError) as error:
         raise BadSchedule("", entry, f"no JSON that can be read: {error}") from error
     if not isinstance(found, dict) or entry not in found:
-        raise Refusal(
+        raise CannotAnswer(
             say(
                 "{file} 里没有 {entry} 这一项，有的是：{names}。",
                 "{file} has no entry {entry}; there are: {names}.",

@@ -8,12 +8,13 @@ from html import escape  # a picture takes some tags in its words for tags
 
 import plotly.graph_objects as go
 
+from grader.checking.model_errors import part_name
 from grader.profiling.contents import told
 from grader.profiling.facts import flops, peak_tflops
 from grader.profiling.figures.bars import bars
 from grader.profiling.figures.roofline import Point, roofline
 from grader.profiling.figures.spans import Span, spans
-from grader.profiling.words import SHORT_PIPES, SHORT_UNITS, part_name, stage_name
+from grader.profiling.words import SHORT_PIPES, SHORT_UNITS, stage_name
 from grader.text import Text, say
 from kernels.perf import Prediction, timeline
 from kernels.profiles import Kernel, Profile, tensor_bytes

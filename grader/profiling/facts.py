@@ -9,9 +9,10 @@ from math import prod
 from kernels.perf import Soc
 from kernels.profiles import Device, Kernel, Profile
 from kernels.profiles.kernel import Shapes
+from kernels.profiles.training import BACKWARD_WORK
 
 FORWARD, BACKWARD = "forward", "backward"
-FORWARDS = {FORWARD: 1.0, BACKWARD: 2.5}  # arithmetic in forward passes: two matrix products, and five
+FORWARDS = {FORWARD: 1.0, BACKWARD: BACKWARD_WORK}  # arithmetic in forward passes: two matrix products, and five
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def span_us(kernels: Iterable[Kernel]) -> tuple[float, float] | None:
 def flops(kernel: Kernel) -> float | None:
     """Two per multiply-add, from the shapes, of attention and of matrix products; None where they do not tell.
 
-    A square mask counts as causal, for which half of the scores are needed; the backward pass is 2.5 forward passes.
+    A square mask counts as causal, for which the visible pairs are counted; the backward pass is BACKWARD_WORK
+    forward passes.
     """
     shapes = kernel.input_shapes
     if not shapes or len(shapes) < 2 or shapes[0] is None or shapes[1] is None:

@@ -9,7 +9,7 @@ from kernels.profiles import BadProfile, Profile, read
 
 
 def read_profile(folder: Path) -> Profile:
-    """Raises :class:`grader.profiling.errors.Refusal`."""
+    """Raises :class:`grader.profiling.errors.CannotAnswer`."""
     try:
         return read(folder)
     except BadProfile as error:

@@ -44,9 +44,9 @@ SHORT = Threshold(
     20, say("微秒", "microseconds"), "Duration(us)", say("厂商不判断更短的算子", "the vendor judges none shorter")
 )
 IDLE = Threshold(0.1, _OF_SPAN, "Start Time(us), Duration(us)", _OURS)
-LAUNCH = Threshold(0.5, say("核的工作时间占时长的比例", "share of the duration that cores work"), "aicore_time(us)", _OURS)
-OCCUPIED = Threshold(
-    80, say("%，Cube 核上有算子的时间", "per cent of the time, a kernel is on the cube cores"), "cube_utilization(%)", _OURS
-)
+_WORKING = say("核的工作时间占时长的比例", "share of the duration that cores work")
+_ON_CORES = say("%，Cube 核上有算子的时间", "per cent of the time, a kernel is on the cube cores")
+LAUNCH = Threshold(0.5, _WORKING, "aicore_time(us), aiv_time(us)", _OURS)
+OCCUPIED = Threshold(80, _ON_CORES, "cube_utilization(%)", _OURS)
 ENOUGH = Threshold(0.6, _OF_CUBE, "aic_mac_ratio", _OURS)  # less, on cores that are occupied, is worth a word
 ALL = (CUBE, VECTOR, MTE2, FIXPIPE, ALIGNED, SHORT, LAUNCH, IDLE, OCCUPIED, ENOUGH)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from grader.text import Text, say
 from kernels.perf import CAVEATS
 from kernels.profiles.utilisation import MEANINGS
@@ -73,21 +71,6 @@ MEMORIES = {
     "UB": say("UB：每个 Vector 核的缓冲区", "UB: of each vector core"),
 }
 
-_PARTS_ZH = {
-    "Q or P": "Q 或 P",
-    "K or V": "K 或 V",
-    "S or O": "S 或 O",
-    "O accumulator": "O 累加",
-    "row statistics": "每行的统计量",
-    "scalars": "标量",
-    "S and O shared": "S 与 O 共用",
-    "mask": "掩码",
-    "S chunks": "S 分片",
-    "P chunks": "P 分片",
-    "scratch": "临时",
-}
-
-
 _CAVEATS_ZH = {
     "head-dim": "没有由设备计时、head_dim 不是 128 的实测",
     "block-q-small": "没有 block_q 小于 64 的实测",
@@ -102,27 +85,6 @@ _CAVEATS_ZH = {
 def caveat(name: str) -> Text:
     """What limits a prediction, by its id in kernels.perf."""
     return Text(_CAVEATS_ZH.get(name, CAVEATS[name]), CAVEATS[name])
-
-
-def part_name(name: str) -> Text:
-    """What lies in a buffer, as kernels.perf names it."""
-    return Text(_PARTS_ZH.get(name, name), name)
-
-
-_WAITS_ZH = (
-    (r"a place for (\w+), which (.+) gives back", " {0} 的空位（由 {1} 归还）"),
-    (r"the place that S and O share, which (.+) gives back", " S 与 O 共用的空位（由 {0} 归还）"),
-    (r"(\d+) places for (\w+), and there are (\d+)", " {1} 的 {0} 个空位，而总共只有 {2} 个"),
-)
-
-
-def waited_for(what: str) -> Text:
-    """What a stage waits for in a deadlock: a place in a buffer, or another stage such as "C1(0)"."""
-    for pattern, chinese in _WAITS_ZH:
-        found = re.fullmatch(pattern, what)
-        if found:
-            return Text(chinese.format(*found.groups()), what)
-    return Text(f" {what}", what)
 
 
 _STAGES_ZH = {

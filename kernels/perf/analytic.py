@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil, floor
 
+from kernels.perf.l2 import mixed
+
 MACS = 4096
 L2_RATE, HBM_RATE = 101.0, 31.0
 UB_BYTES, L1_BYTES, L0C_SLOT_BYTES = 253952, 512 * 1024, 64 * 1024
@@ -28,7 +30,7 @@ def doc_mix(hit_rate: float, l2: float = L2_RATE, hbm: float = HBM_RATE) -> floa
 
 def harmonic_mix(hit_rate: float, l2: float = L2_RATE, hbm: float = HBM_RATE) -> float:
     """Bytes per cycle when a share comes from each of two places one after the other."""
-    return 1 / (hit_rate / l2 + (1 - hit_rate) / hbm)
+    return mixed(hit_rate, l2, hbm)
 
 
 def cube_cycles(m: int, n: int, d: int) -> float:

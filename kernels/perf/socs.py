@@ -13,7 +13,7 @@ from types import MappingProxyType
 from kernels.perf.architecture import ARCHITECTURES, Architecture
 
 TABLE = Path(__file__).with_name("npu_soc_table.csv")
-STANDS_FOR = {  # a name of several chips, in small letters without "ascend" -> the one that is meant, as in machine.chips
+STANDS_FOR = {  # a name of several chips, in small letters without "ascend" -> the one meant, as in machine.chips
     "950": "Ascend950PR_9589",  # of the published measurements
     "950pr": "Ascend950PR_9589",
     "950dt": "Ascend950DT_9581",

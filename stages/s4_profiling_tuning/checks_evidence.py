@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from grader.profiling.errors import in_words
+from grader.checking.model_errors import in_words
 from grader.vocabulary import Context, check, say
 from kernels.perf import Prediction
 from kernels.perf.tuning_cases import BY_NAME

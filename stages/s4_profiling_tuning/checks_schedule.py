@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grader.profiling.errors import in_words
+from grader.checking.model_errors import in_words
 from grader.vocabulary import Context, check, say
 from kernels.perf import BadSchedule, Deadlock, NoPath, Refused, Schedule, predict
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grader.profiling.errors import in_words
+from grader.checking.model_errors import in_words
 from grader.vocabulary import Context, say
 from kernels.perf import BadSchedule, Deadlock, Prediction, Refused, Schedule, predict
 from kernels.perf.tuning_cases import BY_NAME, SHARE, TuningCase

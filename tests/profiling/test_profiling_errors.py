@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from grader.checking.model_errors import FACTS_ZH, PROFILES_ZH, in_words
 from grader.cli import main
-from grader.profiling.errors import FACTS_ZH, PROFILES_ZH, in_words
 from grader.profiling.words import caveat
 from kernels.perf import CAVEATS, SCHEDULES, BadSchedule, Refused, Schedule, Shape, find_soc, predict
 from kernels.profiles import PROBLEMS, BadProfile, kernel_run, write_pytorch

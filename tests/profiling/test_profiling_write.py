@@ -13,7 +13,7 @@ from grader.cli import main
 from grader.profiling.model_of import model_of
 from grader.profiling.page import page
 from kernels.perf import SCHEDULES, Shape, find_soc, predict
-from kernels.profiles import read
+from kernels.profiles import Kernel, read, training_step
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +56,14 @@ def test_a_training_step() -> None:
     text = page(found)
     assert "training steps on 910B3" in text
     assert "训练步" in text
+
+
+@pytest.mark.parametrize("soc", ["910B3", "950PR"])
+def test_a_training_step_is_the_one_that_the_library_makes(soc: str) -> None:
+    def rows(kernels: list[Kernel]) -> list[tuple[str, object]]:
+        return [(kernel.type, pytest.approx(kernel.duration_us, abs=2e-3)) for kernel in kernels]
+
+    assert rows(read(write("--training-step", "--soc", soc)).kernels) == rows(training_step(find_soc(soc), steps=3))
 
 
 def test_a_statement_that_was_edited_is_no_prediction() -> None:

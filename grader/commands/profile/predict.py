@@ -8,11 +8,12 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text as Styled
 
+from grader.checking.model_errors import part_name
 from grader.commands.base import print_json, tell
 from grader.exit_codes import PASSED
 from grader.profiling import asking
 from grader.profiling.errors import refuse
-from grader.profiling.words import MEMORIES, PIPES, caveat, part_name
+from grader.profiling.words import MEMORIES, PIPES, caveat
 from grader.text import say
 from grader.views.terminal import console
 from kernels.perf import Buffer, Prediction, Refused

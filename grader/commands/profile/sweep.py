@@ -10,10 +10,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text as Styled
 
+from grader.checking.model_errors import in_words
 from grader.commands.base import print_json, short, stop, tell
 from grader.exit_codes import PASSED
 from grader.profiling import asking
-from grader.profiling.errors import in_words
 from grader.text import say
 from grader.views.progress import counting
 from grader.views.terminal import console

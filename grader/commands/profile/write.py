@@ -12,10 +12,12 @@ from grader.profiling.model_of import about
 from grader.text import listed, say
 from kernels.perf import Refused, predict
 from kernels.profiles import kernel_run, training_step, write_msprof, write_pytorch
+from kernels.profiles.columns import BLOCK
+from kernels.profiles.training import SCHEDULES as TRAINING_SCHEDULES
 
 KINDS = {"pytorch": write_pytorch, "msprof": write_msprof}
 STEPS = 3  # of a training: enough to see that they repeat
-HEADERS = ("block-num", "block-dim")
+HEADERS = tuple(BLOCK)
 
 
 def write(
@@ -35,16 +37,17 @@ def write(
         stop(say("--header 只能是 {it}", "--header takes {it}", it=listed(HEADERS)))
     soc = asking.chip(soc_name)
     shape = asking.size(shape_text, dtype, mask)
-    schedule_name = schedule_name or asking.usual(soc)
-    schedule = asking.order(schedule_name, soc, shape)
+    asked = asking.order(schedule_name, soc, shape) if schedule_name else None  # a training has its own default
+    default = TRAINING_SCHEDULES[soc.arch] if with_training_step else asking.usual(soc)
+    schedule_name = schedule_name or default
     what = "training-step" if with_training_step else Path(schedule_name).stem.replace(":", "-")
     out = out or Path("profiles") / f"{soc.name.removeprefix('Ascend')}-{what}"
     try:
         if with_training_step:
-            runs = training_step(soc, steps=STEPS, dtype=shape.dtype, schedule=schedule)
+            runs = training_step(soc, steps=STEPS, dtype=shape.dtype, schedule=asked)
             told = {"soc": soc.name, "schedule_name": schedule_name, "training_step": True}
         else:
-            found = predict(soc, shape, schedule)
+            found = predict(soc, shape, asked or asking.order(default, soc, shape))
             runs, told = [kernel_run(found, shape, soc)], about(found, schedule_name)
     except Refused as error:
         raise refuse(error) from error
