@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from kernels.perf import Soc
+from kernels.perf.shape import causal_pairs
+from kernels.perf.socs import peak_tflops as peak_of
 from kernels.profiles import Device, Kernel, Profile
 from kernels.profiles.kernel import Shapes
 from kernels.profiles.training import BACKWARD_WORK
@@ -95,10 +97,9 @@ def _attention(q: Sequence[int], k: Sequence[int], others: Shapes) -> float | No
         return None
     axis = max((len(q) - 3, len(q) - 2), key=lambda place: (q[place] * k[place], place))
     seq_q, seq_kv = q[axis], k[axis]
-    pairs = float(seq_q * seq_kv)
+    pairs = seq_q * seq_kv
     if any(shape is not None and len(shape) == 2 and shape[0] == shape[1] for shape in others):
-        rows = min(seq_q, seq_kv)
-        pairs = rows * (2 * seq_kv - rows + 1) / 2
+        pairs = causal_pairs(seq_q, seq_kv)
     return 4.0 * prod(q) / seq_q * pairs
 
 
@@ -111,7 +112,7 @@ def _matmul(one: Sequence[int], other: Sequence[int], out: Sequence[int]) -> flo
 
 
 def peak_tflops(device: Device | None) -> float | None:
-    """Of the Cube in 16 bits: cores x MHz x 2 x 4096, as the vendor's MFU tool counts."""
+    """Of the Cube in 16 bits; None where the profile does not say how many cores and how fast."""
     if device is None or not device.cores or not device.mhz:
         return None
-    return device.cores * device.mhz * 2 * 4096 / 1e6
+    return peak_of(device.cores, device.mhz)

@@ -51,12 +51,10 @@ class Row:
     kernel: str
     shape: Shape
     schedule: Schedule
-    timing: str
     device: bool
     measured: float  # microseconds
     predicted: float
     source: str
-    note: str
     prediction: Prediction
 
     @property
@@ -92,12 +90,10 @@ def _row(line: Mapping[str, str], constants: Mapping[str, Architecture]) -> Row:
         kernel=line["kernel"],
         shape=shape,
         schedule=schedule,
-        timing=line["timing"],
         device=line["timing"] in ("device", "device task", "task", "msprof op"),
         measured=float(line["measured_us"]),
         predicted=_as_timed(prediction.microseconds, line),
         source=line["source"],
-        note=line["note"],
         prediction=prediction,
     )
 

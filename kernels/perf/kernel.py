@@ -43,10 +43,7 @@ class Prediction:
     active_cores: int
     tiles: float  # of the whole kernel; a causal row may end in part of a tile
     cycles_per_tile: float
-    cycles_per_task: float  # on top, for each block of rows
-    fill_cycles: float  # on top, once: the pipeline fills and drains
     l2_hit_rate: float  # of the reads of K and V
-    exchange_hit_rate: float  # of scores, weights and partial outputs that go through global memory
 
 
 @dataclass(frozen=True)
@@ -113,10 +110,7 @@ def predict(
         active_cores=active,
         tiles=tiles,
         cycles_per_tile=core.per_tile,
-        cycles_per_task=core.per_task,
-        fill_cycles=core.fill,
         l2_hit_rate=hits.kv,
-        exchange_hit_rate=hits.exchange,
     )
 
 

@@ -82,8 +82,10 @@ class Shape:
         return 4 * self.batch * self.num_heads * self._visible_pairs() * self.head_dim
 
     def _visible_pairs(self) -> int:
-        if not self.causal:
-            return self.seq_q * self.seq_kv
-        last = self.seq_kv  # the last query row sees every key, the one above it one less
-        rows = min(self.seq_q, last)
-        return rows * (2 * last - rows + 1) // 2
+        return causal_pairs(self.seq_q, self.seq_kv) if self.causal else self.seq_q * self.seq_kv
+
+
+def causal_pairs(seq_q: int, seq_kv: int) -> int:
+    """Pairs of a query and a key it sees: the last query row sees every key, the one above it one less."""
+    rows = min(seq_q, seq_kv)
+    return rows * (2 * seq_kv - rows + 1) // 2

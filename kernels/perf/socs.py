@@ -51,8 +51,12 @@ class Soc:
 
     @property
     def peak_tflops(self) -> float:
-        """Of 16-bit Mmad: cores x MHz x 2 x 4096, as the vendor's MFU tool counts."""
-        return self.cores * self.mhz * 2 * self.architecture.macs / 1e6
+        return peak_tflops(self.cores, self.mhz, self.architecture.macs)
+
+
+def peak_tflops(cores: int, mhz: float, macs: float = 4096) -> float:
+    """Of 16-bit Mmad: cores x MHz x 2 x 4096, as the vendor's MFU tool counts."""
+    return cores * mhz * 2 * macs / 1e6
 
 
 def _read() -> Mapping[str, Soc]:

@@ -40,7 +40,7 @@ ShapeOption = Annotated[
     str,
     typer.Option("--shape", metavar="B,N1,N2,S1,S2,D", help=_help("如 1,16,16,4096,4096,128", "1,16,16,4096,4096,128")),
 ]
-DtypeOption = Annotated[str, typer.Option("--dtype", metavar="fp16|bf16", help=_help("元素类型", "of the elements"))]
+DtypeOption = Annotated[str, typer.Option("--dtype", metavar="fp16|bf16", help=_help("元素类型", "element type"))]
 MaskOption = Annotated[str, typer.Option("--mask", metavar="none|causal", help=_help("掩码", "the mask"))]
 ScheduleOption = Annotated[
     str | None,
@@ -48,8 +48,10 @@ ScheduleOption = Annotated[
         "--schedule",
         metavar="NAME|FILE",
         help=_help(
-            "调度：v0……v8、example、minimal、cann、pto，或 JSON 文件（默认：950 用 v8，910B 用 cann）",
-            "v0 ... v8, example, minimal, cann, pto, or a JSON file (default: v8 on a 950, cann on a 910B)",
+            "调度：v0……v8、example、minimal、cann、pto，或 JSON 文件"
+            "（默认：950 用 v8，910B 用 cann；训练步在 950 上用 example）",
+            "v0 ... v8, example, minimal, cann, pto, or a JSON file "
+            "(default: v8 on a 950, cann on a 910B; training steps on a 950: example)",
         ),
     ),
 ]
@@ -131,7 +133,8 @@ def write(
         typer.Option("--training-step", help=_help("小模型的完整训练步", "whole steps of the course's small model")),
     ] = False,
     kind: Annotated[
-        str, typer.Option("--kind", metavar="pytorch|msprof", help=_help("哪种工具的格式", "whose format"))
+        str,
+        typer.Option("--kind", metavar="pytorch|msprof", help=_help("哪种工具的格式", "format of which recorder")),
     ] = "pytorch",
     header: Annotated[
         str,
@@ -188,7 +191,7 @@ def open_(folder: FolderArgument, before: BeforeOption = None, soc: ChipOption =
 def real(
     script: Annotated[Path, typer.Argument(metavar="SCRIPT.py", help=_help("Python 程序", "a Python program"))],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS...]", help=_help("程序自己的参数", "the program's own"))
+        list[str] | None, typer.Argument(metavar="[ARGS...]", help=_help("程序自己的参数", "arguments of it"))
     ] = None,
     tool: Annotated[
         str,
