@@ -12,6 +12,7 @@ from grader.vocabulary import Context, check, say
 from kernels.perf import Prediction
 from kernels.perf.tuning_cases import BY_NAME
 from kernels.profiles import BadProfile, Kernel, Profile, kernel_run, read, write_msprof, write_pytorch
+from kernels.profiles.columns import BLOCK
 from kernels.profiles.writing import ORIGIN_NS
 
 from .tuning import handed_in, run, start_of
@@ -129,22 +130,36 @@ def evidence_consistent(ctx: Context) -> None:
     with ctx.artifact(FOLDER).folder() as root:
         for which, prediction in predictions.items():
             found = _profile(ctx, root, which)
+            if found.header not in BLOCK:
+                _differs(ctx, which, found.path.name, say("没有核数那一列", "the column of blocks is missing"))
             kernels = [_should_be(kernel, prediction) for kernel in found.kernels]
             with tempfile.TemporaryDirectory() as place:
                 made = WRITERS[found.kind](place, kernels, header=found.header)
-                _require_same_files(ctx, which, found.path, made)
+                _require_same_files(ctx, which, root / which, found.path, made)
 
 
-def _require_same_files(ctx: Context, which: str, got: Path, want: Path) -> None:
+def _require_same_files(ctx: Context, which: str, whole: Path, got: Path, want: Path) -> None:
     """The tables and the trace, byte for byte but for the ends of lines. What says where it comes from may differ."""
     for file in sorted(want.rglob("*")):
         if file.suffix not in (".csv", ".json") or file.name in ("profiler_metadata.json", "emulated.json"):
             continue
         place = file.relative_to(want)
-        ours = [path for path in got.rglob(file.name)]
-        if not ours:
-            _differs(ctx, which, str(place), say("没有这个文件", "it is not there"))
-        theirs = ours[0].read_bytes().replace(b"\r\n", b"\n").splitlines()
+        if not (got / place).is_file():
+            ctx.fail(
+                say(
+                    "{folder}/{which} 里没有 {place}：profile 不完整，整个目录重新写一遍。",
+                    "{folder}/{which} lacks {place}: the profile is incomplete, write the whole folder again.",
+                    folder=FOLDER,
+                    which=which,
+                    place=str(place),
+                ),
+                misconception="evidence-incomplete",
+                evidence={"case": f"{which}/{place}"},
+            )
+        ours = list(whole.rglob(file.name))
+        if ours != [got / place]:
+            _differs(ctx, which, str(place), say("同名的文件不止一个", "there is another file of that name"))
+        theirs = (got / place).read_bytes().replace(b"\r\n", b"\n").splitlines()
         lines = file.read_bytes().splitlines()
         for number, line in enumerate(lines):
             if number >= len(theirs) or theirs[number] != line:

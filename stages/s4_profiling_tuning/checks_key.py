@@ -84,6 +84,7 @@ def key_decode(ctx: Context) -> None:
     """A key to its fields, and codes that mean nothing."""
     keys: list[int] = [rules.encode(fields) for fields in _drawn(ctx, _valid(), TRIED)]
     codes = [0b10, 0b11, 0b11 << 3, 0b11 << 6, 1 << 11, *(key | 1 << 11 for key in keys[:2]), -1]
+    codes += [key - (1 << 11) for key in keys[:3]]  # negative, with the low bits of a key that is valid
     seen = [(key, _answer(ctx, key)) for key in keys + codes]
     for key, got in seen:
         want = rules.right(key)

@@ -58,6 +58,15 @@ def _difference(case: Buffers, lost: Tiles, added: Tiles) -> Text:
             "块都对，但次序不对或有重复：应按 (block_q, block_kv) 递增。",
             "The tiles are right but out of order, or some come twice: in increasing (block_q, block_kv).",
         )
+    foreign = [(m, n) for m, n in added if not (16 <= m <= 256 and n in BLOCK_KV)]
+    if foreign:
+        return say(
+            "({m}, {n}) 不在候选之中：block_q 是 16～256，block_kv 是 64、128、256 之一（次序是 (block_q, block_kv)）。",
+            "({m}, {n}) is no candidate: block_q is 16 to 256, block_kv 64, 128 or 256, in the order "
+            "(block_q, block_kv).",
+            m=foreign[0][0],
+            n=foreign[0][1],
+        )
     m, n = min(added) if added else max(lost)
     uses = {name: use(m, n, case.head_dim, case) for name, use in mistakes.USES.items()}
     full = [name for name, used in uses.items() if used > case.soc[name]]

@@ -17,7 +17,7 @@ Ideas = Sequence[tuple[str, Callable[[Run], Any]]]
 FORWARD, BACKWARD, MATMUL, NORM, CAST = (
     "FlashAttentionScore", "FlashAttentionScoreGrad", "MatMulV3", "LayerNormV4", "Cast",
 )  # fmt: skip
-STEP = (FORWARD, FORWARD, MATMUL, NORM, BACKWARD, BACKWARD, CAST, MATMUL)
+STEP = (FORWARD, FORWARD, MATMUL, NORM, BACKWARD, BACKWARD, CAST, MATMUL, mistakes.DECOY)
 
 
 def _call(ctx: Context, run: Run) -> Mapping[str, Any]:
@@ -84,7 +84,8 @@ def utilisation_occupancy(ctx: Context) -> None:
 @check("s4-utilisation.attention", points=2.5, concept="mfu", needs=("s4-utilisation.shares",))
 def utilisation_attention(ctx: Context) -> None:
     """Work and time of the attention kernels: masks, S1 != S2, fewer kv heads, backward."""
-    _require(ctx, ("attention_share",), _draw(ctx, STEP, 2), ())
+    by_name = [("attention-by-part", mistakes.share_by_part_of_name)]
+    _require(ctx, ("attention_share",), _draw(ctx, STEP, 2), _of("attention_share", by_name))
     _require(ctx, ("tflops",), _draw(ctx, STEP, 3), _of("tflops", mistakes.RATE))
     ideas = [
         ("mfu-percent", lambda run: 100 * (mistakes.right(run)["mfu"] or 0)),

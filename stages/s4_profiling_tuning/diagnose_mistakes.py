@@ -19,6 +19,7 @@ def _rules(
     launch: bool = True,
     cores: bool = True,
     pipes_first: bool = False,
+    aicore_only: bool = False,
 ) -> Word:
     """The rules with something left out, or in another order."""
 
@@ -27,6 +28,8 @@ def _rules(
         ratios = {column: row[column] for column in columns if row[column] is not None}
         if not times or not ratios:
             return "unknown"
+        if aicore_only:
+            times = times[:1]
         busiest = max(ratios, key=lambda column: ratios[column])
         pipe = columns[busiest] if ratios[busiest] >= full else None
         if pipes_first and pipe:
@@ -58,6 +61,16 @@ def _cores_by_utilisation(row: Row) -> str:
     return kinds.answer(row)
 
 
+def _quotient_forgotten(row: Row) -> str:
+    """Likewise, after the rule about launching."""
+    return kinds.answer(row) if kinds.answer(row) in ("launch", "unknown") else _cores_by_utilisation(row)
+
+
+def _none_is_zero(row: Row) -> str:
+    """Without counters the core time is taken for 0."""
+    return "launch" if kinds.answer(row) == "unknown" else kinds.answer(row)
+
+
 def _without(*columns: str) -> dict[str, str]:
     return {column: word for column, word in PIPES.items() if column not in columns}
 
@@ -67,6 +80,10 @@ IDEAS: list[tuple[str, Word]] = [
     ("diagnose-idle-cube", _idle_cube),
     ("diagnose-scalar", _rules(columns=PIPES | {"scalar": "scalar"})),
     ("diagnose-scalar", _rules(columns=PIPES | {"scalar": "scalar", "aiv_scalar": "aiv_scalar"})),
+    ("diagnose-scalar", _rules(columns=PIPES | {"aiv_scalar": "aiv_scalar"})),
+    ("diagnose-scalar", _rules(columns=PIPES | {"aiv_scalar": "waiting"})),
+    ("diagnose-core-time", _rules(aicore_only=True)),
+    ("diagnose-none", _none_is_zero),
     ("diagnose-vendor-word", _rules(columns=PIPES | {"mte2": "cube"})),
     ("diagnose-vendor-word", _rules(columns=PIPES | {"mte2": "mac"})),
     ("diagnose-fixpipe-unseen", _rules(columns=_without("fixpipe"))),
@@ -80,6 +97,7 @@ IDEAS: list[tuple[str, Word]] = [
     ("diagnose-cores-missed", _rules(cores=False, launch=False)),
     ("diagnose-order", _rules(pipes_first=True)),
     ("diagnose-cores-by-utilisation", _cores_by_utilisation),
+    ("diagnose-cores-by-utilisation", _quotient_forgotten),
     (
         "diagnose-column-name",
         lambda row: kinds.busiest(row) if kinds.answer(row) in PIPES.values() else kinds.answer(row),

@@ -116,4 +116,5 @@ def _with_host_mask(key: int) -> Any:
 DECODE_IDEAS: list[tuple[str, Callable[[int], Any]]] = [
     ("key-host-mask", _with_host_mask),
     ("key-bits-left", lambda key: right(key & ((1 << BITS) - 1))),
+    ("key-bits-left", lambda key: right(key & ((1 << BITS) - 1)) if key < 1 << BITS else None),
 ]

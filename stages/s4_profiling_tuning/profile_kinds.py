@@ -6,7 +6,7 @@ model's own error changes no answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ PIPES = {
     "mac": "cube", "mte1": "mte1", "mte2": "mte2", "fixpipe": "fixpipe", "vec": "vector", "aiv_mte2": "aiv_mte2",
     "mte3": "mte3",
 }  # fmt: skip
+TIMES = ("aicore_us", "aiv_us")
 FULL, LAUNCH, CORES = 0.80, 0.5, 0.5  # the thresholds of the contract
 NEAR = 0.05  # kept free on both sides of them
 TIE = 0.90  # the second largest ratio is at most this much of the largest
@@ -158,6 +159,16 @@ def decisive(row: Row) -> set[str]:
     return {str(busiest(row))}
 
 
+def lacking(row: Row, evidence: Mapping[str, Any]) -> set[str]:
+    """The decisive columns that the evidence leaves out; of a tie any column will do."""
+    group = TIMES if answer(row) == "launch" else () if answer(row) == "cores" else tuple(PIPES)
+    return {
+        column
+        for column in decisive(row) - set(evidence)
+        if not (column in group and any(row[other] == row[column] for other in group if other in evidence))
+    }
+
+
 def clear(row: Row) -> bool:
     """Whether nothing is near a threshold and no two pipes are near each other."""
     core_us = max(row[time] for time in ("aicore_us", "aiv_us") if row[time] is not None)
@@ -189,8 +200,17 @@ def row_of(kernel: Kernel, rng: np.random.Generator) -> Row:
     row |= {name: digits(kernel.ratios[name]) for name in ("mac", "mte1", "mte2", "fixpipe")}
     for column, name in (("vec", "vec"), ("aiv_mte2", "mte2"), ("mte3", "mte3")):
         row[column] = digits(kernel.aiv_ratios[name])
-    row["scalar"], row["aiv_scalar"] = digits(rng.uniform(0.90, 0.97)), digits(rng.uniform(0.30, 0.39))
+    busy = rng.integers(4)  # whichever: neither scalar unit is a bottleneck
+    row["scalar"] = digits(rng.uniform(0.90, 0.97))
+    row["aiv_scalar"] = digits(rng.uniform(0.992, 0.999) if busy else rng.uniform(0.30, 0.39))
     return row
+
+
+def vector_longer(row: Row, rng: np.random.Generator) -> Row:
+    """The same kernel with Cube cores that finish early: only aiv_us says that the cores worked all the time, and
+    cube_utilization is low though every core has work."""
+    share = rng.uniform(0.30, 0.42) * row["duration_us"] / row["aicore_us"]
+    return row | {key: float(f"{row[key] * share:.3f}") for key in ("aicore_us", "cube_utilization")}
 
 
 def draw(rng: np.random.Generator, cause: str) -> Drawn:
@@ -226,6 +246,7 @@ def other_kernel(rng: np.random.Generator, kind: str) -> Row:
         row |= {"name": "Softmax_SoftmaxV2_SoftmaxV2", "type": "SoftmaxV2", "core": "AI_VECTOR_CORE", "aiv_us": core_us}
         row |= {column: low[column] for column in ("vec", "aiv_scalar", "aiv_mte2", "mte3")}
         row["vec" if kind == "vector" else kind] = high
+        row["aiv_scalar"] = 0.995
     return row
 
 
