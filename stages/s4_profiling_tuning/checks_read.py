@@ -81,7 +81,9 @@ def require_kernels(
         )
     for kernel in kernels:
         require_dict(ctx, kernel, tables.KEYS, exactly=True)
-    wrong = [(n, key) for n, row in enumerate(want) for key in tables.KEYS if not _alike(key, kernels[n][key], row[key])]
+    wrong = [
+        (n, key) for n, row in enumerate(want) for key in tables.KEYS if not _alike(key, kernels[n][key], row[key])
+    ]
     if not wrong:
         return
     n, key = wrong[0]

@@ -61,7 +61,7 @@ def _difference(case: Buffers, lost: Tiles, added: Tiles) -> Text:
     foreign = [(m, n) for m, n in added if not (16 <= m <= 256 and n in BLOCK_KV)]
     if foreign:
         return say(
-            "({m}, {n}) 不在候选之中：block_q 是 16～256，block_kv 是 64、128、256 之一（次序是 (block_q, block_kv)）。",
+            "({m}, {n}) 不在候选之中：block_q 是 16～256，block_kv 是 64、128、256 之一，次序 (block_q, block_kv)。",
             "({m}, {n}) is no candidate: block_q is 16 to 256, block_kv 64, 128 or 256, in the order "
             "(block_q, block_kv).",
             m=foreign[0][0],

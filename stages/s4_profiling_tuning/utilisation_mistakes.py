@@ -249,7 +249,9 @@ def draw(rng: np.random.Generator, types: Sequence[str], *, gaps: bool = False) 
         kernel: Kernel = dict.fromkeys(COLUMNS) | {"name": f"{kind}_{n}", "type": kind, "duration_us": duration}
         kernel["start_us"] = 1000.0 * n
         kernel["block_num"] = int(rng.integers(cores // 3, 2 * cores))
-        kernel["core"] = "MIX_AIC" if kind in (*ATTENTION, DECOY) else "AI_CORE" if kind == "MatMulV3" else "AI_VECTOR_CORE"
+        kernel["core"] = (
+            "MIX_AIC" if kind in (*ATTENTION, DECOY) else "AI_CORE" if kind == "MatMulV3" else "AI_VECTOR_CORE"
+        )
         if kind in (*ATTENTION, DECOY):  # every other one of a kind has a mask
             kernel["input_shapes"] = _shapes(rng, kind, masked=list(types[:n]).count(kind) % 2 == 1)
         if not (gaps and n % 3 == 2):
