@@ -54,18 +54,15 @@ def advise(profile: Profile) -> list[Advice]:
 
 
 def busiest(kernel: Kernel) -> tuple[float, Threshold] | None:
-    """Ratio and threshold of the pipe that bounds a kernel, else of the nearest to its threshold.
-
-    A busy Cube goes before the others: then they can gain no more than it is idle. None where too few ratios are known
-    to say so: all of them, or one beyond its threshold.
+    """Ratio and threshold of the pipe that bounds a kernel: the fullest, as everywhere in the course. None where too
+    few ratios are known to say so: all of them, or one beyond its threshold.
     """
     told = _ratios(kernel)
     ratios = [(ratio, threshold) for threshold, ratio in told if ratio is not None]
-    found = max(ratios, key=lambda each: each[0] / each[1].value, default=None)
+    found = max(ratios, key=lambda each: each[0], default=None)
     if found is None or (found[0] < found[1].value and len(ratios) < len(told)):
         return None
-    mac = kernel.ratios.get("mac")
-    return (mac, thresholds.CUBE) if mac is not None and mac >= thresholds.CUBE.value else found
+    return found
 
 
 def _ratios(kernel: Kernel) -> list[tuple[Threshold, float | None]]:
@@ -108,13 +105,17 @@ def _bound(kernel: Kernel) -> list[Advice]:
     ratio, threshold = found
     evidence = {each.column: f"{value:.3f}" for each, value in _ratios(kernel) if value is not None}
     compared = tuple(each for _, _, each in PIPES)
+    mac = kernel.ratios.get("mac") or 0.0
     name = threshold.column if ratio >= threshold.value else "waiting"
+    if name not in ("waiting", thresholds.CUBE.column) and mac >= thresholds.CUBE.value:
+        name = "balanced"
     values = {
         "type": kernel.type,
         "column": threshold.column,
         "ratio": ratio,
         "limit": threshold.value,
-        "rest": 100 * (1 / ratio - 1) if ratio else 0.0,
+        "rest": 100 * (1 / (mac if name == "balanced" else ratio) - 1) if ratio else 0.0,
+        "mac": mac,
     }
     return [_say(name, evidence, compared, **values)]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from grader.artifact import Artifact
 from grader.course import catalog
 from grader.text import Text, say
 
+COPY = re.compile(r"-Copy\d+$")
 MAX_FILES = 400  # of one artefact
 MAX_BYTES = 8 << 20  # of one artefact; a profile of a training step has about 1 MB
 
@@ -59,15 +61,16 @@ def declared() -> frozenset[str]:
     )
 
 
-def beside(path: Path) -> Artifacts:
-    """Those of the submission ``path``. Nothing that lies there raises."""
+def beside(path: Path, *, shared_folder: bool = True) -> Artifacts:
+    """Those of the submission ``path``. Nothing that lies there raises. ``shared_folder``: other people's submissions
+    may lie in the same folder, which a learner's own work folder rules out."""
     own = path.with_suffix("")
     if own.is_dir() and any((own / name).exists() for name in declared()):
         return within(own)
     there = [name for name in declared() if (path.parent / name).exists()]
     if not there:
         return Artifacts()
-    others = _rivals(path)
+    others = _rivals(path) if shared_folder else []
     if others:
         return shared(path, there, others)
     return within(path.parent)
@@ -153,12 +156,12 @@ def _contents(file: Path) -> bytes | None:
 
 def _rivals(path: Path) -> list[str]:
     """Other submissions in the same folder that could be of the same stage: any program, and notebooks that do not say
-    another stage."""
+    another stage. What Jupyter made of "Duplicate" is its original's owner's."""
     own = _stage(path)
     return sorted(
         other.name
         for other in path.parent.iterdir()
-        if other.name != path.name
+        if COPY.sub("", other.stem) != COPY.sub("", path.stem)
         and other.suffix.lower() == path.suffix.lower()
         and not other.name.startswith(".")
         and _stage(other) in (own, None)

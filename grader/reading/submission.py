@@ -59,9 +59,10 @@ class Program:
 
 
 def read(path: Path | str) -> Program:
-    """The program in a ``.ipynb`` or ``.py``; raises :class:`Unreadable`. Nothing of it is executed."""
+    """The program in a ``.ipynb`` or ``.py``, with what lies beside it in the learner's own folder; raises
+    :class:`Unreadable`. Nothing of it is executed."""
     path = Path(path)
-    return parsed(path, contents(path), beside(path))
+    return parsed(path, contents(path), beside(path, shared_folder=False))
 
 
 def parsed(path: Path, data: bytes, artifacts: Artifacts | None = None) -> Program:

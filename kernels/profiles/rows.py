@@ -17,6 +17,7 @@ NOTHING = ("", "n/a", "na", "nan", "none", "null", "-")
 RATIO_LIMIT = 1.05  # the counters of a pipe and of its core are not read in the same cycle
 # a ratio has three decimals, a time of a pipe too: more than this apart, one of them was not written by the profiler
 DISAGREE = 0.02
+ROUNDING = 0.001  # us: what is left out of two times with three decimals
 
 
 class KernelTable:
@@ -126,7 +127,7 @@ class KernelTable:
             from_time = time / core_us if time is not None and core_us else None
             if value is None:
                 return from_time if from_time is None or from_time <= RATIO_LIMIT else None
-            if from_time is not None and abs(from_time - value) > DISAGREE:
+            if from_time is not None and core_us and abs(from_time - value) > DISAGREE + ROUNDING / core_us:
                 told = f"the ratio is {value:g}, its time over the core's time {from_time:.3f}"
                 self._note("ratio-disagrees", told, line, f"{kind}_{pipe}_ratio")
             return value

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kernels.perf import Refused, Schedule, Shape, find_soc, predict
 
-# zh: 四个起点：芯片、形状、调度。后面是可以改的旋钮；别的字段要保持起点的值。
+# zh: 四个起点：芯片、形状、调度。后面是可以改的参数；别的字段要保持起点的值。
 # en: Four starts: chip, shape, schedule. Then the knobs that may be turned; every other field stays as in the start.
 USUAL, DEEP = Shape(1, 16, 16, 4096, 4096, 128), Shape(1, 16, 16, 4096, 4096, 256)
 SLOTS = ("q_slots", "k_slots", "v_slots", "p_slots", "s_slots", "o_slots", "shared_so")
@@ -32,7 +32,7 @@ def attempt(name: str, **knobs: object) -> Schedule:
     return schedule
 
 
-# zh: 每个起点配一个调好的调度：先看哪条流水线满了，再决定转哪个旋钮。多试几次没有关系。
+# zh: 每个起点配一个调好的调度：先看哪条流水线满了，再决定改哪个参数。多试几次没有关系。
 # en: One tuned schedule for each start: see which pipe is full, then decide which knob to turn. Try as often as you
 # en: like.
 ### BEGIN SOLUTION

@@ -62,6 +62,14 @@ def test_what_could_be_anybodys_is_nobodys(tmp_path: Path) -> None:
     found = artifacts.beside(mine)
     assert not found.files
     assert "bao.ipynb" in found.notes[0].en
+    assert set(found.refused) == {"schedules.json", "profiles"}
+    assert artifacts.beside(mine, shared_folder=False).files == TAKEN
+
+
+def test_a_duplicate_that_jupyter_made_is_no_rival(tmp_path: Path) -> None:
+    mine = hand_in(tmp_path)
+    hand_in(tmp_path, "s4-Copy1.ipynb")
+    assert artifacts.beside(mine).files == artifacts.beside(tmp_path / "s4-Copy1.ipynb").files == TAKEN
 
 
 def test_a_notebook_of_another_stage_is_no_rival(tmp_path: Path) -> None:

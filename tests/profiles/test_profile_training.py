@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kernels.perf import BadShape, Shape, find_soc, predict, schedule_for
-from kernels.profiles import Model, shares, tensor_bytes, training_step
+from kernels.profiles import Model, read, shares, tensor_bytes, training_step, write_pytorch
 
 TRAIN = Path(__file__).parents[2] / "solutions" / "s3_npu_deployment" / "train.py"
 SOC = find_soc("910B3")
@@ -81,3 +81,10 @@ def test_attention_is_the_prediction_and_backward_its_work() -> None:
     assert backward.input_shapes[3] == forward.input_shapes[0]
     with pytest.raises(BadShape, match="head_dim"):
         training_step(SOC, Model(width=100))
+
+
+def test_what_is_written_is_not_suspected_when_it_is_read(tmp_path: Path) -> None:
+    """Times of three decimals and ratios of three decimals may differ by more than a ratio does."""
+    for soc in ("910B3", "950PR"):
+        folder = write_pytorch(tmp_path / soc, training_step(find_soc(soc)))
+        assert read(folder).notes == []

@@ -48,7 +48,7 @@ def ids(*kernels: Kernel) -> list[str]:
     ("ratios", "expected"),
     [
         ((0.95, 0.5, 0.6, 0.3), "aic_mac_ratio"),
-        ((0.97, 0.98, 0.7, 0.5), "aic_mac_ratio"),  # nothing can gain more than the Cube is idle
+        ((0.97, 0.98, 0.7, 0.5), "balanced"),  # nothing can gain more than the Cube is idle
         ((0.5, 0.9, 0.4, 0.3), "aiv_vec_ratio"),
         ((0.66, 0.5, 0.99, 0.4), "aic_mte2_ratio"),
         ((0.35, 0.55, 0.5, 0.8), "aic_fixpipe_ratio"),

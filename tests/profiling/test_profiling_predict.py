@@ -66,10 +66,12 @@ def test_words_in_both_languages(capsys: pytest.CaptureFixture[str]) -> None:
     english = capsys.readouterr().out
     assert main([*arguments, "--lang", "zh"]) == 0
     chinese = capsys.readouterr().out
-    for words in ("between", "a guess", f"! {CAVEATS['head-dim'][:40]}", "bound by", "KiB", "causal"):
+    for words in ("between", "a guess", f"! {CAVEATS['head-dim'][:40]}", "no pipe is full", "KiB", "causal"):
         assert words in english, words
-    for words in ("误差带", "推测", "head_dim 不是 128 的实测", "瓶颈：", "缓冲区", "causal 掩码"):
+    for words in ("误差带", "推测", "head_dim 不是 128 的实测", "没有一条流水线满", "缓冲区", "causal 掩码"):
         assert words in chinese, words
+    assert main(["profile", "predict", "--lang", "en"]) == 0
+    assert "bound by Vector" in capsys.readouterr().out
     for text in (english, chinese):
         assert text.count("█") > 24
         assert text.count(" %") >= len(PIPES) + 5

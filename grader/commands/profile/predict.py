@@ -19,6 +19,7 @@ from grader.views.terminal import console
 from kernels.perf import Buffer, Prediction, Refused
 from kernels.perf import predict as model
 
+FULL = 0.8  # share of a core's time from which a pipe is full, as in the exercise s4-diagnose
 BAR = 24  # characters of a ratio of 1
 
 
@@ -104,7 +105,18 @@ def _show(found: Prediction, schedule_name: str) -> None:
     )
     for name in found.caveats:
         tell(say("! {it}", "! {it}", it=caveat(name)))
-    tell(say("瓶颈：{it}", "bound by {it}", it=PIPES[found.bound]))
+    fullest = found.busy[found.bound]
+    if fullest >= FULL:
+        tell(say("瓶颈：{it}", "bound by {it}", it=PIPES[found.bound]))
+    else:
+        tell(
+            say(
+                "没有一条流水线满（最忙的是 {it}，{percent:.0f} %）：它们在互相等待",
+                "no pipe is full (the fullest is {it}, {percent:.0f} %): they wait for one another",
+                it=PIPES[found.bound],
+                percent=100 * fullest,
+            )
+        )
     console().print(_pipes(found))
     console().print(_buffers(found.buffers))
 
