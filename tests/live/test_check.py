@@ -16,6 +16,7 @@ from grader.course import catalog
 from grader.live import check as live
 from grader.paths import ROOT
 from grader.progress import Progress
+from grader.proving import handed_in
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,8 @@ def solved() -> dict[str, dict[str, Any]]:
     for stage in catalog.load().stages:
         names: dict[str, Any] = {}
         for exercise in stage.exercises:
-            exec(compile(exercise.solution.read_text("utf-8"), exercise.solution.name, "exec"), names)
+            if not exercise.is_artifact:
+                exec(compile(exercise.solution.read_text("utf-8"), exercise.solution.name, "exec"), names)
         namespaces[stage.id] = names
     return namespaces
 
@@ -42,6 +44,9 @@ def public_points(exercise_id: str) -> float:
 
 @pytest.mark.parametrize("exercise", [e.id for s in catalog.load(strict=False).stages for e in s.exercises])
 def test_the_solutions_earn_every_public_point(solved: dict[str, Any], exercise: str) -> None:
+    for name, data in handed_in.of_solutions(catalog.load().stage(exercise[:2])).items():  # beside the notebook
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(data)
     view = live.check(exercise, solved[exercise[:2]])
     assert float(view) == public_points(exercise)
     assert repr(view) == f"{public_points(exercise):g}"
