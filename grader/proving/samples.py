@@ -33,12 +33,12 @@ def sample_files(kind: str) -> list[Path]:
 
 def right(file: Path, runner: Runner) -> None:
     """Of a sample with a header only the exercises that it names: the others are solved, which is proved elsewhere."""
-    stage, asked = _stage(file), _fields(file).get("exercise")
-    if asked is None:
+    stage, named = _stage(file), asked(file)
+    if not named:
         full_marks(runner.grade(file, stage), file.name)
         return
     with _completed(file, stage) as path:
-        full_marks(runner.grade(path, stage, exercises=set(asked.split(","))), file.name)
+        full_marks(runner.grade(path, stage, exercises=set(named)), file.name)
 
 
 def wrong(file: Path, runner: Runner) -> None:
@@ -87,6 +87,11 @@ def header_of(file: Path) -> dict[str, str]:
     if "exercise" not in header:
         raise Unproven(f"{file}: begins without a line `# flashdojo: exercise=...`")
     return header
+
+
+def asked(file: Path) -> tuple[str, ...]:
+    """The exercises that a right answer's header names; none when it is about the whole stage."""
+    return tuple(filter(None, _fields(file).get("exercise", "").split(",")))
 
 
 def _fields(file: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ from conftest import grade, solutions
 
 from grader import paths
 from grader.course import catalog
+from grader.proving import handed_in, samples
 from grader.reading import submission
 
 SECRETS = int(os.environ.get("FLASHDOJO_SECRETS", "100"))  # how many the slow tests try
@@ -34,9 +35,15 @@ def test_solutions_pass_with_a_few_secrets(stage: str) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("path", ANSWERS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_right_answers_pass_with_every_secret(path: Path) -> None:
+    stage, asked = catalog.load().stage(path.parent.name), samples.asked(path)
+    writes = any(stage.exercise(id).is_artifact for id in asked)
+    files = handed_in.of_sample(path, stage) if writes else None
+    source = "" if writes else program(path)
+    if asked:  # what it leaves out is solved
+        source = f"{solutions(stage.id)}\n\n{source}"
     for secret in range(SECRETS):
         with contextlib.redirect_stdout(io.StringIO()):
-            graded = grade(path.parent.name, program(path), secret=f"many {secret}")
+            graded = grade(stage.id, source, exercises=asked, secret=f"many {secret}", files=files)
         assert graded.failed == [], (secret, graded.messages)
 
 
