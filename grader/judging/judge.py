@@ -40,8 +40,8 @@ SubjectFactory = Callable[[frozenset[str]], Subject]
 
 
 @dataclass(frozen=True)
-class _Desk:
-    """What every check of a submission works with."""
+class _HandedIn:
+    """Whose it is, and what every check of it works with."""
 
     student: str
     secret: Secret
@@ -83,7 +83,7 @@ def grade_program(
     chosen = [exercise for exercise in stage.exercises if exercises is None or exercise.id in exercises]
     states = [_Underway(exercise, _selected(exercise, only_public)) for exercise in chosen]
     allowance = Allowance()
-    desk = _Desk(student, secret, program.artifacts)
+    handed_in = _HandedIn(student, secret, program.artifacts)
     stumbles: dict[Where | None, str] = {}
     with _subjects(subject_factory) as subject_for:
         later = []
@@ -95,10 +95,10 @@ def grade_program(
                 continue
             subject = allowance.around(subject_for(bans))
             stumbles |= _stumbles(subject)
-            if not _advance(state, subject, source, desk, until_interrupted=True):
+            if not _advance(state, subject, source, handed_in, until_interrupted=True):
                 later.append((state, subject))
         for state, subject in later:  # whatever hangs or crashes waits until the others had their turn
-            _advance(state, subject, source, desk, until_interrupted=False)
+            _advance(state, subject, source, handed_in, until_interrupted=False)
     _point_to_causes(states, source)
     stumbles = _that_count(stumbles, program, stage)
     broken = next((state.broken for state in states if state.broken), None)
@@ -128,8 +128,8 @@ def judge_exercise(
     """The checks of one exercise on any subject, without reading source: what the notebook's ``check`` shows. The
     grader's own mistakes are raised."""
     state = _Underway(exercise, _selected(exercise, only_public))
-    desk = _Desk(student, secret or Secret(), artifacts or Artifacts())
-    _advance(state, subject, None, desk, until_interrupted=False)
+    handed_in = _HandedIn(student, secret or Secret(), artifacts or Artifacts())
+    _advance(state, subject, None, handed_in, until_interrupted=False)
     if state.broken:
         raise RuntimeError(state.broken.en)
     return _exercise_row(state)
@@ -235,7 +235,7 @@ def _advance(
     state: _Underway,
     subject: Subject,
     source: Source | None,
-    desk: _Desk,
+    handed_in: _HandedIn,
     *,
     until_interrupted: bool,
 ) -> bool:
@@ -254,8 +254,8 @@ def _advance(
         elif state.interrupted >= INTERRUPTIONS:
             verdict = verdicts.given_up(INTERRUPTIONS)
         else:
-            beside = desk.artifacts
-            context = Context(subject, check.id, desk.student, desk.secret, beside.files, beside.refused)
+            beside = handed_in.artifacts
+            context = Context(subject, check.id, handed_in.student, handed_in.secret, beside.files, beside.refused)
             verdict = _run(check, state, context, source)
         state.verdicts[check.id] = verdict, time.perf_counter() - start
     return True

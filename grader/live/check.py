@@ -75,7 +75,8 @@ def _resolve(what: str) -> tuple[Stage, list[Exercise]]:
 
 def _run(stage: Stage, exercises: list[Exercise], scope: dict[str, Any]) -> dict[str, Any]:
     program, here = _history(scope, stage), device(stage.device)
-    program = replace(program, artifacts=within(Path.cwd()))
+    if any(exercise.is_artifact for exercise in exercises):
+        program = replace(program, artifacts=within(Path.cwd()))
     written = {name for cell in program.cells for name in _defined(cell)}
     if all(exercise.name in written or exercise.name not in scope for exercise in exercises):
         return grade_program(

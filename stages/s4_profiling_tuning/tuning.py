@@ -6,7 +6,6 @@ The starts and the gains are the performance model's, in kernels.perf.tuning_cas
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from grader.checking.model_errors import in_words
 from grader.vocabulary import Context, say
@@ -16,7 +15,6 @@ from kernels.perf.tuning_cases import BY_NAME, SHARE, TuningCase
 from .plain_values import shown
 
 FILE = "schedules.json"
-GRADED = ("block-size", "overflow", "on-chip", "preload")
 SLOTS = ("q_slots", "k_slots", "v_slots", "p_slots", "s_slots", "o_slots", "shared_so")
 ALL = ("block_q", "block_kv", "preload", *SLOTS)
 KNOBS = {"block-size": ALL, "overflow": ALL, "on-chip": (*ALL, "p_path"), "preload": ("preload", *SLOTS)}
@@ -122,9 +120,3 @@ def require_gain(ctx: Context, name: str) -> None:
         misconception=idea if getattr(schedule, field) == getattr(start_of(case), field) else None,
         evidence={"expected": f">= {needed:.3f}", "got": f"{gain:.3f}"},
     )
-
-
-def changed(name: str, schedule: Schedule) -> dict[str, Any]:
-    """The fields in which a schedule differs from the start of a case."""
-    before, after = start_of(BY_NAME[name]).to_json(), schedule.to_json()
-    return {field: value for field, value in after.items() if value != before[field]}
